@@ -45,16 +45,17 @@ def encode(record: NodeRecord) -> bytes:
     Raises:
         RecordError: The record breaks a rule between its values, so no reader would take it.
     """
+    # orjson takes subclasses of str as values, but not as keys.
     document = {
         "schemaVersion": SCHEMA_VERSION,
         "nodeUID": record.node_uid,
         "railSource": record.rail_source,
-        "nics": {nic: list(rails) for nic, rails in record.nics.items()},
+        "nics": {str(nic): list(rails) for nic, rails in record.nics.items()},
         "gpus": {
-            uuid: {
+            str(uuid): {
                 "pciAddress": gpu.pci_address,
                 "rails": {
-                    rail: [{"nic": c.nic, "path": c.path.value} for c in candidates]
+                    str(rail): [{"nic": c.nic, "path": c.path.value} for c in candidates]
                     for rail, candidates in gpu.rails.items()
                 },
             }
