@@ -21,7 +21,7 @@ def test_candidates() -> None:
     assert [c.nic for c in example().candidates(GPU1, "rail0")] == [NIC0, NIC1]
     with pytest.raises(KeyError, match="no GPU GPU-x"):
         example().candidates("GPU-x", "rail0")
-    with pytest.raises(KeyError, match="no rail rail7 for GPU .*it has rail0, rail1"):
+    with pytest.raises(KeyError, match=r"no rail rail7 for GPU .*it has rail0, rail1"):
         example().candidates(GPU0, "rail7")
 
 
