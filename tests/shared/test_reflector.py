@@ -225,3 +225,23 @@ async def test_watches_that_end_at_once_are_not_a_hot_loop() -> None:
     async with following(server) as told:
         await eventually(lambda: len(told.of("restarted")) >= 2, within=8, what="two ends")
         assert len(server.queries) <= 4
+
+
+async def test_lists_that_lead_nowhere_become_rare() -> None:
+    """F5: while every watch is cut, the whole collection is listed at growing intervals."""
+    server = Server(lists=[_list(_object("a", 1))], watches=[[b"cut"]])
+    delays: list[float] = []
+
+    class Recorded(random.Random):
+        def uniform(self, a: float, b: float) -> float:
+            delays.append(b)
+            return 0.0
+
+    told = Told()
+    async with scripted(server.handle) as (client, _):
+        task = asyncio.create_task(Reflector(client, NODES, told, told, rng=Recorded(1)).run())
+        await eventually(lambda: len(delays) >= 7, within=10, what="seven pauses")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert delays[:7] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0]

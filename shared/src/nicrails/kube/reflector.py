@@ -123,9 +123,7 @@ class Reflector(Generic[T]):
         while True:
             started = self._clock()
             try:
-                version = await self._list()
-                backoff.reset()
-                await self._watch(version)
+                await self._watch(await self._list())
             except GoneError:
                 self._observer.restarted("gone")
                 # All watchers of a restarted API server are told so at one moment.
@@ -133,6 +131,8 @@ class Reflector(Generic[T]):
                 continue
             except ApiError as error:
                 self._observer.failed(error)
+                # Only a thread that held for a while makes this a fresh fault: a list may succeed each time while
+                # every watch is refused or cut, and the whole collection must not be listed in a loop.
                 if self._clock() - started > backoff.cap:
                     backoff.reset()
                 await asyncio.sleep(backoff.next(error.retry_after))
@@ -184,7 +184,11 @@ class Reflector(Generic[T]):
             await asyncio.sleep(0)
 
     async def _watch(self, version: str) -> None:
-        """Watch until the thread is lost; returns when the collection must be listed again."""
+        """Watch until the thread is lost, which is an error; an end by the server's timeout is not.
+
+        Raises:
+            ApiError: The collection must be listed again.
+        """
         while True:
             progressed = False
             query = self._collection.query() | {
@@ -205,11 +209,10 @@ class Reflector(Generic[T]):
                         version, progressed = seen, True
             except GoneError:
                 raise
-            except UnreachableError as error:
+            except UnreachableError:
                 silent = self._clock() - started >= self._silence
                 self._observer.restarted("silent" if silent else "cut")
-                self._observer.failed(error)
-                return await asyncio.sleep(self._rng.uniform(0.0, 1.0))
+                raise
             except ApiError:
                 self._observer.restarted("refused")
                 raise
