@@ -138,7 +138,7 @@ async def test_list_then_watch() -> None:
         ("restarted", "timeout"),
     ]
     first, second, watch, again = server.queries
-    assert (first["limit"], first["fieldSelector"], second["continue"]) == ("250", "metadata.name!=x", "t")
+    assert (first["limit"], first["fieldSelector"], second["continue"]) == ("50", "metadata.name!=x", "t")
     assert (watch["resourceVersion"], watch["allowWatchBookmarks"]) == ("10", "true")
     assert 240 <= int(watch["timeoutSeconds"]) <= 480
     assert again["resourceVersion"] == "50"

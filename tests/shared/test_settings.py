@@ -31,6 +31,7 @@ class _Settings:
     logging: LoggingSettings = field(default_factory=LoggingSettings)
     kubeconfig: str | None = None
     names: tuple[str, ...] = ()
+    share: float = 0.5
 
 
 def _faults(document: str) -> list[str]:
@@ -53,6 +54,7 @@ hostLLDP: {interfaceRegex: 1, rail: x, interval: 5q}
 server: {port: 99999, address: no}
 logging: {level: loud}
 names: [a, 1]
+share: "0.5"
 extra: 1
 """
     assert _faults(document) == [
@@ -64,7 +66,8 @@ extra: 1
         "server.port: expected a port between 0 and 65535, found 99999",
         "logging.level: expected one of debug, info, warning, error, found 'loud'",
         "names[1]: expected a string, found 1",
-        "extra: unknown key; known here: hostLLDP, kubeconfig, logging, names, server",
+        "share: expected a number, found '0.5'",
+        "extra: unknown key; known here: hostLLDP, kubeconfig, logging, names, server, share",
     ]
 
 

@@ -22,8 +22,9 @@ from nicrails.text import excerpt
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-PAGE_SIZE = 250
-"""Objects a page: one page of metadata parses in a few milliseconds, so the event loop keeps turning."""
+PAGE_SIZE = 50
+"""Objects a page. Real Nodes carry several KB of metadata each; small pages keep both the memory that a page takes and
+the time for which it holds the event loop small, and cost little, since the server answers them from its cache."""
 SERVER_TIMEOUT = (240, 480)
 """Seconds after which the server ends a watch; jittered, or all watchers come back at one moment."""
 SILENCE = 80.0
@@ -124,13 +125,12 @@ class Reflector(Generic[T]):
             started = self._clock()
             try:
                 await self._watch(await self._list())
-            except GoneError:
-                self._observer.restarted("gone")
-                # All watchers of a restarted API server are told so at one moment.
-                await asyncio.sleep(self._rng.uniform(0.0, 1.0))
-                continue
             except ApiError as error:
-                self._observer.failed(error)
+                # A watch that has expired is no fault, but all watchers of a restarted server are told so at one moment.
+                if isinstance(error, GoneError):
+                    self._observer.restarted("gone")
+                else:
+                    self._observer.failed(error)
                 # Only a thread that held for a while makes this a fresh fault: a list may succeed each time while
                 # every watch is refused or cut, and the whole collection must not be listed in a loop.
                 if self._clock() - started > backoff.cap:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from importlib.metadata import version
 
-from prometheus_client import CollectorRegistry, Gauge, Info, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, Info, ProcessCollector, disable_created_metrics
 
 LAG_PERIOD = 0.5
 
@@ -17,6 +17,8 @@ def registry(distribution: str) -> CollectorRegistry:
     Args:
         distribution: Such as ``nicrails-broker``.
     """
+    # One more series per counter that nothing reads.
+    disable_created_metrics()
     metrics = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=metrics)
     Info("nicrails_build", "The version that runs.", registry=metrics).info(

@@ -133,6 +133,7 @@ def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(detailed_validation=True, forbid_extra_keys=True)
     for kind, name in ((str, "a string"), (int, "a whole number"), (bool, "true or false")):
         converter.register_structure_hook(kind, _exactly(kind, name))
+    converter.register_structure_hook(float, _number)
     converter.register_structure_hook(Duration, lambda value, _: Duration.parse(value))
     converter.register_structure_hook_func(_is_literal, _one_of)
     converter.register_structure_hook_func(_is_optional, lambda value, kind: _optional(converter, value, kind))
@@ -186,6 +187,12 @@ def _exactly(kind: type, name: str) -> Callable[[Any, Any], Any]:
         return value
 
     return hook
+
+
+def _number(value: object, _: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"expected a number, found {_found(value)}")  # noqa: TRY004  (told as a fault of the value)
+    return float(value)
 
 
 def _is_literal(kind: Any) -> bool:  # noqa: ANN401  (a type expression)
