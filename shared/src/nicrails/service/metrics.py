@@ -18,7 +18,7 @@ def registry(distribution: str) -> CollectorRegistry:
         distribution: Such as ``nicrails-broker``.
     """
     # One more series per counter that nothing reads.
-    disable_created_metrics()
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     metrics = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=metrics)
     Info("nicrails_build", "The version that runs.", registry=metrics).info(
