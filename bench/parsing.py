@@ -43,13 +43,17 @@ def topology_text() -> str:
 
 def inventory_text() -> str:
     """What the query command prints for the same machine."""
-    return "".join(f"{i}, GPU-00000000-0000-0000-0000-00000000000{i}, 00000000:{16 + i:02X}:00.0\n" for i in range(GPUS))
+    return "".join(
+        f"{i}, GPU-00000000-0000-0000-0000-00000000000{i}, 00000000:{16 + i:02X}:00.0\n" for i in range(GPUS)
+    )
 
 
 def run() -> Iterator[Figure]:
     """Measure."""
     topology, inventory = topology_text(), inventory_text()
-    addresses: dict[str, PciAddress | None] = {f"mlx5_{i}": PciAddress(f"0000:{48 + i // 2:02x}:00.{i % 2}") for i in range(NICS)}
+    addresses: dict[str, PciAddress | None] = {
+        f"mlx5_{i}": PciAddress(f"0000:{48 + i // 2:02x}:00.{i % 2}") for i in range(NICS)
+    }
     rails = {
         address: (RailId(f"rail{index // 2 % 8}"),)
         for index, address in enumerate(addresses.values())

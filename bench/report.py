@@ -73,4 +73,6 @@ def table(figures: Sequence[Figure]) -> str:
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
