@@ -1,0 +1,19 @@
+"""``python -m nicrails_broker`` and the command ``nicrails-broker``."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+from nicrails_broker.cli import main
+
+__all__ = ["main", "run"]
+
+
+def run() -> NoReturn:
+    """The command's entry point."""
+    sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()
