@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import orjson
 from aiohttp import web
 
-from tests.support.proxy import Exchange, Fault, LineEdit
+from tests.support.proxy import CutError, Exchange, Fault, LineEdit
 
 HTML_503 = b"<html><head><title>503 Service Temporarily Unavailable</title></head><body>nginx</body></html>"
 
@@ -141,16 +141,22 @@ def event(kind: str, document: Mapping[str, object]) -> bytes:
     return orjson.dumps({"type": kind, "object": document}) + b"\n"
 
 
-def half_line() -> LineEdit:
-    """Pass everything on but the second half of the first line."""
-    done = False
+async def cut_mid_event(line: bytes) -> AsyncIterator[bytes]:
+    """Give half of the first event, and reset the connection."""
+    yield line[: len(line) // 2]
+    raise CutError
 
-    async def edit(line: bytes) -> AsyncIterator[bytes]:
-        nonlocal done
-        if not done:
-            done = True
-            yield line[: len(line) // 2]
-        else:
-            yield line
+
+def instead_of_event(data: bytes) -> LineEdit:
+    """Give this instead of each event."""
+
+    async def edit(_: bytes) -> AsyncIterator[bytes]:
+        yield data
 
     return edit
+
+
+async def twice(line: bytes) -> AsyncIterator[bytes]:
+    """Give each event twice."""
+    yield line
+    yield line

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import re
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,7 @@ class Seen:
     Attributes:
         path: Without the query.
         target: Path and query as they came.
+        at: When it came, in seconds of the monotonic clock.
         status: What the client was told; 0 while there is no answer, or if it was cut.
         received: Bytes of the answer's body that the client was sent.
     """
@@ -50,6 +52,7 @@ class Seen:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
+    at: float = field(default_factory=time.monotonic)
     status: int = 0
     received: int = 0
 
@@ -96,15 +99,23 @@ class Exchange:
             self.seen.status = answer.status
             await response.prepare(self.request)
             pieces = answer.content.iter_any() if edit is _unchanged else answer.content
-            async for piece in pieces:
-                async for data in edit(piece):
-                    await self._proxy.flowing.wait()
-                    await response.write(data)
-                    self.seen.received += len(data)
+            try:
+                async for piece in pieces:
+                    async for data in edit(piece):
+                        await self._proxy.flowing.wait()
+                        await response.write(data)
+                        self.seen.received += len(data)
+            except CutError:
+                self.cut()
+                return response
             await self._proxy.flowing.wait()
             with contextlib.suppress(ConnectionError):
                 await response.write_eof()
             return response
+
+
+class CutError(Exception):
+    """Raised by an edit of a stream to reset the connection there."""
 
 
 Fault = Callable[[Exchange], Awaitable[web.StreamResponse]]
