@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nicrails_broker.__main__ import main, run
-from tests.broker.test_settings import BRIEF
+from tests.broker.test_settings import EXAMPLE
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 TOPO = CORPUS / "topo/001-h100-4gpu-17nic-ibp-and-mlx5.txt"
@@ -129,7 +129,7 @@ def test_a_closed_pipe_is_no_traceback() -> None:
 def test_a_good_file_has_no_faults(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """``check-config`` of a good file is silent and exits with 0."""
     file = tmp_path / "config.yaml"
-    file.write_text(BRIEF)
+    file.write_text(EXAMPLE)
     assert main(["check-config", "--config", str(file)]) == 0
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
@@ -143,7 +143,7 @@ def test_every_command_tells_all_faults_of_its_file(
     monkeypatch.setenv("NODE_NAME", "n1")
     monkeypatch.setenv("POD_NAMESPACE", "ns")
     file = tmp_path / "config.yaml"
-    file.write_text(BRIEF.replace("host-lldp", "xplane") + "server: {port: -1}\nfoo: 1\n")
+    file.write_text(EXAMPLE.replace("host-lldp", "xplane") + "server: {port: -1}\nfoo: 1\n")
     assert main([command, "--config", str(file)]) == 2
     captured = capfd.readouterr()
     assert captured.out == ""
@@ -161,7 +161,7 @@ def test_a_run_without_its_environment_is_a_bad_configuration(
     monkeypatch.delenv("NODE_NAME", raising=False)
     monkeypatch.delenv("POD_NAMESPACE", raising=False)
     file = tmp_path / "config.yaml"
-    file.write_text(BRIEF + "foo: 1\n")
+    file.write_text(EXAMPLE + "foo: 1\n")
     assert main(["run", "--config", str(file)]) == 2
     assert [line.split(":")[0] for line in capfd.readouterr().err.splitlines()] == [
         "foo",
@@ -173,7 +173,7 @@ def test_a_run_without_its_environment_is_a_bad_configuration(
 def test_a_bad_uid_is_a_bad_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A ``--node-uid`` that is none is refused before anything is looked at."""
     file = tmp_path / "config.yaml"
-    file.write_text(BRIEF)
+    file.write_text(EXAMPLE)
     assert main(["discover", "--config", str(file), "--node-uid", "a b"]) == 2
     assert "not a Node UID" in capfd.readouterr().err
 

@@ -61,7 +61,8 @@ class Stage:
 
     def make_config_map(self) -> None:
         """What the observer makes."""
-        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}}}
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
         owner = self.cluster.create(
             "apps/v1", "deployments", {"metadata": {"name": OBSERVER}, "spec": spec}, namespace=NAMESPACE
         )

@@ -93,7 +93,7 @@ async def test_damaged_output_is_refused(machine: InstalledMachine, command: Com
 
 
 def test_software_rdma_devices_are_found(machine: InstalledMachine) -> None:
-    """N6: the devices that make the matrix fail can be named."""
+    """The devices that make the matrix fail can be named."""
     folder = machine.sysfs_root / "devices/virtual/infiniband/siw_eth0"
     folder.mkdir(parents=True)
     (machine.sysfs_root / "class/infiniband/siw_eth0").symlink_to("../../devices/virtual/infiniband/siw_eth0")

@@ -97,7 +97,7 @@ async def test_no_neighbours_at_all_is_an_empty_success(tree: Tree) -> None:
 
 
 async def test_several_interfaces_of_one_function_share_its_rails(tree: Tree) -> None:
-    """H2: interfaces that belong to one PCI function, as representors do, give it the rails of all of them."""
+    """Interfaces that belong to one PCI function, as representors do, give it the rails of all of them."""
     device = tree.root / "devices/pci0000:00/0000:1a:00.0"
     for name in ("eth_r7_p0", "eth_r3_p0"):
         entry = device / "net" / name
@@ -150,7 +150,7 @@ async def test_an_empty_rail_id_of_an_idle_interface_is_none_of_our_business_yet
     ],
 )
 async def test_what_is_not_json0_fails_the_discovery(tree: Tree, output: bytes | Exception) -> None:
-    """L2, B9: an answer that is damaged, forged, of another format or missing is a failure and never an empty success."""
+    """B9: an answer that is damaged, forged, of another format or missing is a failure and never an empty success."""
     with pytest.raises(SourceError):
         await rails(tree, output)
 

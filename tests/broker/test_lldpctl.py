@@ -80,7 +80,7 @@ async def test_a_complaint_beside_good_output_is_passed_on() -> None:
     ],
 )
 async def test_known_failures_are_told_with_their_cause(status: int, file: str, fragments: list[str]) -> None:
-    """H4, H5, L3: each failure that lldpctl is known for is an error whose sentence names the cause and what to do."""
+    """Each failure that lldpctl is known for is an error whose sentence names the cause and what to do."""
     with pytest.raises(LldpctlError) as caught:
         await lldpctl(ended(status, b'{"lldp": [{}]}', (CORPUS / file).read_bytes())).neighbors()
     sentence = str(caught.value)
@@ -89,7 +89,7 @@ async def test_known_failures_are_told_with_their_cause(status: int, file: str, 
 
 
 async def test_a_socket_that_may_not_be_opened_is_told_as_that() -> None:
-    """H4: a socket of another group is an error that names the group."""
+    """A socket of another group is an error that names the group."""
     said = b"2026-12-01T00:48:39 [WARN/control] unable to connect to socket /run/lldpd.socket: Permission denied\n"
     with pytest.raises(LldpctlError, match="Permission denied; the socket belongs to group _lldpd"):
         await lldpctl(ended(1, b"", said)).neighbors()

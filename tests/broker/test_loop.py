@@ -80,6 +80,7 @@ async def test_done_is_told_as_a_recovery_only_after_a_failure() -> None:
     assert [event.recovered for event in bench.events if isinstance(event, Done)] == [True, False, True, False]
 
 
+@pytest.mark.fault("B13")
 async def test_the_first_turn_waits_a_random_part_of_the_start_jitter() -> None:
     """B13: brokers that start together do not begin together."""
     firsts = [random.Random(seed).uniform(0, 10) for seed in range(200)]

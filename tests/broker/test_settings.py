@@ -10,7 +10,7 @@ import pytest
 from nicrails.settings import SettingsError
 from nicrails_broker.settings import Identity, load_settings, read_identity, read_settings, with_overrides
 
-BRIEF = r"""
+EXAMPLE = r"""
 nodeMetadata:
   plugins:
     gpuNicRailMapping:
@@ -44,7 +44,7 @@ def lldp(regex: str, rail: str) -> str:
 
 def test_the_documented_example_is_good() -> None:
     """The example of the documentation loads, with the documented defaults for all that it leaves out."""
-    settings = load_settings(BRIEF)
+    settings = load_settings(EXAMPLE)
     mapping = settings.node_metadata.plugins.gpu_nic_rail_mapping
     assert mapping.rail_source is not None
     assert mapping.rail_source.host_lldp.rail_id == "rail$1"
@@ -95,14 +95,14 @@ def test_all_faults_are_told_at_once() -> None:
 
 def test_xplane_is_refused_with_the_reason() -> None:
     """The known name ``xplane`` is refused, and the sentence says what is missing for it."""
-    (fault,) = faults(BRIEF.replace("host-lldp", "xplane"))
+    (fault,) = faults(EXAMPLE.replace("host-lldp", "xplane"))
     assert fault.startswith("nodeMetadata.plugins.gpuNicRailMapping.railSource.name: xplane is not supported yet")
     assert all(word in fault for word in ("API", "transport", "authentication", "host PCI mapping"))
 
 
 def test_an_unknown_rail_source_is_refused_with_the_known_ones() -> None:
     """A name that no source has is refused, and the sentence lists those that there are."""
-    (fault,) = faults(BRIEF.replace("host-lldp", "lldp"))
+    (fault,) = faults(EXAMPLE.replace("host-lldp", "lldp"))
     assert "expected one of host-lldp, found 'lldp'" in fault
 
 
@@ -157,7 +157,7 @@ def test_a_disabled_mapping_needs_none() -> None:
 
 def test_the_observers_section_is_let_through() -> None:
     """Both services may be given the same file."""
-    load_settings(BRIEF + "observer: {anything: [1, 2], brake: {x: y}}\n")
+    load_settings(EXAMPLE + "observer: {anything: [1, 2], brake: {x: y}}\n")
 
 
 def test_a_file_that_can_not_be_read_is_a_fault(tmp_path: Path) -> None:
@@ -187,6 +187,6 @@ def test_all_faults_of_the_environment_are_told_at_once() -> None:
 
 def test_the_command_line_goes_before_the_file() -> None:
     """``--kubeconfig`` and ``--sysfs-root`` replace what the file says."""
-    settings = with_overrides(load_settings(BRIEF), kubeconfig="/k", sysfs_root="/s")
+    settings = with_overrides(load_settings(EXAMPLE), kubeconfig="/k", sysfs_root="/s")
     assert (settings.kubernetes.kubeconfig, settings.host.sysfs_root) == ("/k", "/s")
     assert with_overrides(settings) == settings

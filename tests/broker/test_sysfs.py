@@ -58,7 +58,7 @@ def test_an_interface_is_at_the_function_that_is_its_device(tree: Tree, address:
 
 @pytest.mark.parametrize("kind", ["net", "infiniband"])
 def test_the_entrys_own_target_tells_the_device_where_the_device_can_not_be_reached(tmp_path: Path, kind: str) -> None:
-    """H1: with the host's class folder alone in the pod, the PCI address is still found."""
+    """With the host's class folder alone in the pod, the PCI address is still found."""
     root = tmp_path / "sys"
     (root / "class" / kind).mkdir(parents=True)
     (root / "class" / kind / "x0").symlink_to(f"../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/{kind}/x0")
@@ -68,7 +68,7 @@ def test_the_entrys_own_target_tells_the_device_where_the_device_can_not_be_reac
 
 
 def test_a_device_link_that_leads_nowhere_still_names_the_device(tmp_path: Path) -> None:
-    """H1: a link ``device`` whose target is not mounted names the device all the same."""
+    """A link ``device`` whose target is not mounted names the device all the same."""
     folder = tmp_path / "sys/class/net/eth0"
     folder.mkdir(parents=True)
     (folder / "device").symlink_to("../../../0000:3b:00.0")
@@ -77,7 +77,7 @@ def test_a_device_link_that_leads_nowhere_still_names_the_device(tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["virtio2", "mlx5_core.sf.4", "usb1"])
 def test_a_device_that_is_no_pci_function_is_refused_by_name(tree: Tree, name: str) -> None:
-    """H2: an interface of a virtio or subfunction device is refused, and not taken for the PCI device above it."""
+    """An interface of a virtio or subfunction device is refused, and not taken for the PCI device above it."""
     device = tree.pci("0000:3b:00.0") / name
     device.mkdir()
     tree.entry("net", "eth_r0_p0", device)
@@ -86,7 +86,7 @@ def test_a_device_that_is_no_pci_function_is_refused_by_name(tree: Tree, name: s
 
 
 def test_the_same_device_is_refused_where_only_the_class_folder_is_there(tmp_path: Path) -> None:
-    """H1, H2: the entry's own target does not make a subfunction a PCI device either."""
+    """The entry's own target does not make a subfunction a PCI device either."""
     root = tmp_path / "sys"
     (root / "class/net").mkdir(parents=True)
     (root / "class/net/e0").symlink_to("../../devices/pci0000:3a/0000:3b:00.0/mlx5_core.sf.4/net/e0")
@@ -125,7 +125,7 @@ def test_a_virtual_function_is_refused_by_name(tree: Tree) -> None:
 
 
 def test_a_virtual_function_is_known_by_its_pci_folder_alone(tree: Tree) -> None:
-    """H1: where ``device`` can not be followed, the function's folder on the bus tells that it is virtual."""
+    """Where ``device`` can not be followed, the function's folder on the bus tells that it is virtual."""
     link(tree.pci("0000:3b:00.2") / "physfn", tree.pci("0000:3b:00.0"))
     (tree.root / "class/net/e0").symlink_to("../../gone/pci0000:3a/0000:3b:00.2/net/e0")
     with pytest.raises(SysfsError, match="virtual function"):

@@ -116,7 +116,7 @@ HOSTILE = [
 
 
 async def test_what_a_switch_calls_itself_changes_nothing(site: Site, lldp_lab: LldpLab) -> None:
-    """L2: names that would break or forge lldpctl's output leave the record as it is, byte for byte."""
+    """Names that would break or forge lldpctl's output leave the record as it is, byte for byte."""
     async with broker_on(site, lldp_lab) as broker:
         await rails(site, "eth_r0_p0", "eth_r1_p0")
         before = await site.config_map()

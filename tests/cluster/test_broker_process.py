@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 import pytest_asyncio
 import yaml
@@ -25,6 +26,7 @@ from tests.cluster.kubelet import FakeKubelet, hangs
 from tests.cluster.process import Daemon
 from tests.cluster.world import World
 from tests.support import faults
+from tests.support.ports import release_port, reserve_port
 from tests.support.proxy import FaultProxy
 from tests.support.waiting import eventually
 
@@ -42,8 +44,8 @@ class Process:
         self._folder = folder
         self._daemons: list[Daemon] = []
 
-    def start(self, kubeconfig: Path | None = None, *, port: int = 0, **environment: str) -> Daemon:
-        """Start one."""
+    def write_config(self, *, port: int = 0) -> Path:
+        """The settings file."""
         rails = self._site.machine.machine.settings
         config = self._folder / "broker.yaml"
         config.write_text(
@@ -70,6 +72,11 @@ class Process:
                 }
             )
         )
+        return config
+
+    def start(self, kubeconfig: Path | None = None, *, port: int = 0, **environment: str) -> Daemon:
+        """Start one."""
+        config = self.write_config(port=port)
         daemon = Daemon(
             f"broker-{len(self._daemons)}",
             [
@@ -249,9 +256,49 @@ async def test_a_port_that_is_taken_is_one_line(site: Site, process: Process) ->
     assert await site.record() is None
 
 
+async def test_a_discovery_asks_the_cluster_and_publishes_nothing(site: Site, process: Process) -> None:
+    """``discover`` with API access prints the record with the Node's UID and leaves the ConfigMap as it is."""
+    before = await site.config_map()
+    config = process.write_config()
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "nicrails_broker", "discover", "--config", str(config)),
+        *("--kubeconfig", str(site.kubeconfig)),
+        env={**os.environ, "NODE_NAME": site.name},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, errors = await running.communicate()
+    assert (running.returncode, errors) == (0, b"")
+    assert out == site.expected() + b"\n"
+    assert await site.config_map() == before
+
+
+@pytest.mark.fault("F11")
+async def test_a_broker_that_stands_still_is_not_live(site: Site, process: Process) -> None:
+    """F11: ``/livez`` does not answer while the process stands still, which is what a liveness probe catches."""
+    port = reserve_port()
+    daemon = process.start(port=port)
+    await site.published()
+
+    async def live() -> bool:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.5)) as session:
+            try:
+                async with session.get(f"http://127.0.0.1:{port}/livez") as response:
+                    return response.status == 200
+            except TimeoutError:
+                return False
+
+    assert await live()
+    daemon.pause()
+    assert not await live()
+    daemon.resume()
+    assert await live()
+    release_port(port)
+
+
 async def test_a_broker_is_small(site: Site, process: Process) -> None:
     """After several publications the process has at most 64 MiB resident, without GPU libraries or model classes."""
-    daemon = process.start(MALLOC_ARENA_MAX="2")
+    daemon = process.start()
     await site.published()
     for answer in (b'{"lldp": [{}]}', None) * 2:
         if answer is None:

@@ -202,7 +202,7 @@ async def test_the_first_publication_ends_the_servers_book_keeping(
 
 
 async def test_a_repeated_patch_writes_nothing(control_plane: ControlPlane, world: World, tmp_path: Path) -> None:
-    """K4: a patch that is repeated, a removal included, leaves the object's version as it is."""
+    """A patch that is repeated, a removal included, leaves the object's version as it is."""
     site = await cpu_site(control_plane, world, tmp_path)
     await site.make_config_map()
     async with client_of(site.kubeconfig) as client:

@@ -5,6 +5,7 @@ Each scenario checks what health says, what stands in the ConfigMap byte by byte
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,17 @@ async def test_a_mapping_that_is_disabled(site: Site) -> None:
     async with site.running(mapping={"enabled": False}) as broker:
         await broker.healthy()
     assert await site.config_map() == before
+
+
+@pytest.mark.fault("F11")
+async def test_a_large_answer_does_not_stop_the_event_loop(site: Site) -> None:
+    """F11: hundreds of neighbours on one port, 1.5 MB of text, keep the event loop from turning for less than a second."""
+    await site.make_config_map()
+    lldp = json.loads(site.machine.machine.captures.lldp)
+    (first, *_) = lldp["lldp"][0]["interface"]
+    noise = first | {"descr": "x" * 1000}
+    lldp["lldp"][0]["interface"] += [noise] * 600
+    site.machine.answer(Answer.LLDP, json.dumps(lldp, indent=1).encode())
+    async with site.running() as broker:
+        await good(site, broker)
+        assert (await broker.metrics())["nicrails_event_loop_lag_max_seconds"] < 1

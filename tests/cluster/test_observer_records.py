@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
 from nicrails.settings import Duration
 from nicrails_observer.settings import BrakeSettings
@@ -17,7 +18,7 @@ from tests.observer.documents import record
 from tests.observer.observing import quick_settings
 from tests.observer.scene import Scene
 from tests.support import faults
-from tests.support.proxy import Rule
+from tests.support.proxy import Exchange, Rule
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.needs("control-plane")
@@ -261,6 +262,60 @@ async def test_a_node_list_that_is_empty_for_a_moment_removes_nothing(scene: Sce
             assert await scene.records() == records
             assert scene.proxy.requests("PATCH") == []
             await observer.until_healthy()
+
+
+@pytest.mark.fault("O10")
+@pytest.mark.parametrize("page", ["first", "second"])
+async def test_without_a_complete_list_nothing_is_removed(scene: Scene, page: str) -> None:
+    """O10: until all pages of a list were read absence means nothing, also for a record whose Node is gone indeed."""
+    for number in range(60):
+        await scene.node(f"page-{number}")
+    async with scene.observer():
+        kept = await scene.published(["kept"])
+    stale = {"gone": record("x")}
+    await scene.publish(stale)
+
+    async def fail(exchange: Exchange) -> web.StreamResponse:
+        if page == "second" and "continue" not in exchange.seen.query:
+            return await exchange.forward()
+        return await faults.html(503)(exchange)
+
+    failing = Rule(fail, method="GET", path="^/api/v1/nodes$", watch=False)
+    scene.proxy.rules.append(failing)
+    async with scene.observer(healthy=False) as observer:
+        await observer.until_unhealthy("nodes", "503")
+        await observer.until_unhealthy("garbage-collection", "waits for the first complete list")
+        await eventually(lambda: failing.used >= 2, within=20, what="the list is tried again")
+        assert await scene.records() == kept | stale
+        assert scene.proxy.requests("PATCH") == []
+        scene.proxy.rules.remove(failing)
+        await scene.until_records(kept, within=40)
+        await observer.until_healthy(within=40)
+
+
+@pytest.mark.fault("O8")
+async def test_a_node_that_the_watch_has_missed_keeps_its_record(scene: Scene) -> None:
+    """O8: where the watch lacks a Node that a read by name finds, its record stays, and the Nodes are listed anew."""
+    await scene.node("other")
+    missed = scene.world.unique("missed")
+
+    async def lose(line: bytes) -> AsyncIterator[bytes]:
+        if missed.encode() not in line:
+            yield line
+
+    with scene.proxy.rule(faults.lines(lose), path="^/api/v1/nodes$", watch=True, times=1):
+        async with scene.observer() as observer:
+            records = await scene.published(["missed", "seen"])
+            await observer.until_metric("contradictions_total", 1)
+            await observer.until_metric("node_lists_total", 2)
+            nodes = await observer.metric("nodes")
+            assert nodes >= 3
+            assert await scene.records() == records
+            assert scene.proxy.requests("PATCH") == []
+            await observer.until_healthy()
+            await scene.world.delete_node(missed)
+            del records[missed]
+            await scene.until_records(records)
 
 
 @pytest.mark.fault("O10")
