@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 GOOD, FAILED, BAD_ARGUMENTS = 0, 1, 2
@@ -104,9 +104,12 @@ def _api(arguments: argparse.Namespace) -> int:
     )
     try:
         serve(options, lambda line: print(line, flush=True))  # noqa: T201  (a command line's output)
-    except (OSError, ValueError, KeyError) as error:
-        return _fail(f"api: {_sentence(error)}", FAILED)
-    return GOOD
+    except* (OSError, ValueError, KeyError) as errors:
+        # A server that can not listen fails within its own task group.
+        sentence = "; ".join(_sentence(error) for error in _flat(errors))
+    else:
+        return GOOD
+    return _fail(f"api: {sentence}", FAILED)
 
 
 def _machine_list(_: argparse.Namespace) -> int:
@@ -132,6 +135,14 @@ def _machine_write(arguments: argparse.Namespace) -> int:
     ):
         print(f"{text:10}  {path}")  # noqa: T201  (a command line's output)
     return GOOD
+
+
+def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[Exception]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _flat(error)
+        else:
+            yield error
 
 
 def _sentence(error: Exception) -> str:

@@ -82,6 +82,10 @@ class Conditions:
         """How often the observer has looked at all records."""
         return await self._endpoints.metric(observer, "nicrails_observer_passes_total", outcome="done")
 
+    async def contradictions(self, observer: Program) -> float:
+        """How often the observer kept a record because a Node exists that its watch did not show."""
+        return await self._endpoints.metric(observer, "nicrails_observer_contradictions_total")
+
     async def removals(self, observer: Program) -> float:
         """How many records the observer has removed."""
         return await self._endpoints.metric(observer, "nicrails_observer_removals_total")

@@ -83,7 +83,7 @@ async def _played(
         stop.clear()
     if not await _unless(stop, story.end()):
         return _interrupted(screen)
-    return screen.summary()
+    return screen.summary(timed=not keep)
 
 
 async def _unless(stop: asyncio.Event, act: Coroutine[Any, Any, None]) -> bool:
@@ -156,9 +156,10 @@ def _invite(stage: Stage, screen: Screen) -> None:
         topo = first.machine.answers / "topo.txt"
         screen.lines(
             f"  # damage what nvidia-smi of {first.name} prints, see why its broker complains, and heal it",
-            f"  mv {topo} {topo}.away",
+            f"  topo={topo}",
+            "  mv $topo $topo.away",
             f"  curl -s {first.broker.address()}/healthz",
-            f"  mv {topo}.away {topo}",
+            "  mv $topo.away $topo",
             "  # delete a Node and see its record go",
             f"  curl -s -X DELETE {stage.cluster.url}/api/v1/nodes/{first.name}",
         )

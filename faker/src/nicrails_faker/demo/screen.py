@@ -156,12 +156,17 @@ class Screen:
             self.prose(excerpt(why, MAX_REASON), start=" " * 12)
         return kept
 
-    def summary(self) -> int:
-        """Tell what held and what did not; gives the exit code."""
+    def summary(self, *, timed: bool = True) -> int:
+        """Tell what held and what did not; gives the exit code.
+
+        Args:
+            timed: Whether the time that it took is of interest.
+        """
         self.lines("")
         broken = self.broken
         if not broken and self.promises:
-            self.lines(f"All {len(self.promises)} promises held, in {self.elapsed:.1f} s.", colour="good")
+            duration = f", in {self.elapsed:.1f} s" if timed else ""
+            self.lines(f"All {len(self.promises)} promises held{duration}.", colour="good")
             return 0
         self.lines(f"{len(broken)} of {len(self.promises)} promises did NOT hold:", colour="bad")
         for promise in broken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import sys
@@ -14,7 +15,8 @@ import orjson
 
 import nicrails
 from nicrails import GpuUuid, NodeUid
-from nicrails_faker.api import EmbeddedCluster, StatusError
+from nicrails_faker.api import EmbeddedCluster, Fault, StatusError
+from nicrails_faker.demo.curtain import Curtain
 from nicrails_faker.demo.processes import Program, Programs
 from nicrails_faker.demo.scenery import DEPLOYMENT, NAMESPACE, Scenery
 from nicrails_faker.machines import InstalledMachine, Machine, write
@@ -86,23 +88,23 @@ class Stage:
         self.programs = Programs(folder)
         self.actors: dict[str, Actor] = {}
         self._scenery = Scenery(cluster)
+        self._installed: list[tuple[InstalledMachine, NodeUid]] = []
 
-    def start(self, machines: Sequence[Machine]) -> Program:
-        """Create the Nodes and start all services, none of which waits for another; gives the observer."""
-        config = self._write("observer.json", {"observer": {"checkInterval": INTERVAL, "fullInterval": INTERVAL}})
-        observer = self._start("observer", self.commands.observer, config, DEPLOYMENT_NAME=DEPLOYMENT)
+    def install(self, machines: Sequence[Machine]) -> None:
+        """Put the machines on disk and create their Nodes."""
         for machine in machines:
             installed = write(machine, self.folder / "machines" / machine.name)
-            self.actors[machine.name] = Actor(
-                machine=installed,
-                uid=self._scenery.add(installed),
-                broker=self._start(
-                    f"broker of {machine.name}",
-                    self.commands.broker,
-                    self._write(f"broker-{machine.name}.json", _broker_settings(installed)),
-                    NODE_NAME=machine.name,
-                ),
-            )
+            self._installed.append((installed, self._scenery.add(installed)))
+
+    def start(self) -> Program:
+        """Start all services, none of which waits for another; gives the observer."""
+        config = self._write("observer.json", {"observer": {"checkInterval": INTERVAL, "fullInterval": INTERVAL}})
+        observer = self._start("observer", self.commands.observer, config, DEPLOYMENT_NAME=DEPLOYMENT)
+        for machine, uid in self._installed:
+            name = machine.machine.name
+            config = self._write(f"broker-{name}.json", _broker_settings(machine))
+            broker = self._start(f"broker of {name}", self.commands.broker, config, NODE_NAME=name)
+            self.actors[name] = Actor(machine=machine, uid=uid, broker=broker)
         return observer
 
     def delete_node(self, actor: Actor) -> None:
@@ -113,6 +115,12 @@ class Stage:
         """Delete a Node and create another one of the same name."""
         self._scenery.remove(actor.machine)
         actor.uid = self._scenery.add(actor.machine)
+
+    def hide_nodes(self, *, after: int) -> asyncio.Event:
+        """Let the next watch of Nodes show so many events and no more; it ends with 410 when the event is set."""
+        rises = asyncio.Event()
+        self.cluster.faults.add(Fault(action=Curtain(after=after, rises=rises), verb="watch", path="/api/v1/nodes"))
+        return rises
 
     def config_map(self) -> dict[str, Any] | None:
         """The shared ConfigMap, or None."""

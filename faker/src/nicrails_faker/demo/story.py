@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -42,14 +43,18 @@ class Story:
         self._screen.title("Records appear")
         self._screen.doing(f"An embedded Kubernetes API listens on {self._stage.cluster.url}.")
         self._screen.doing(
-            f"Starting one observer and {len(machines)} brokers, the real programs, one broker per simulated machine."
+            f"Writing {len(machines)} simulated machines to disk: sysfs trees, lldpctl, captured output."
         )
-        observer = self._stage.start(machines)
+        self._stage.install(machines)
+        self._screen.doing(f"Starting one observer and {len(machines)} brokers, the real programs.")
+        # The observer will see two Nodes go, and then nothing of the one that comes back under its old name.
+        curtain = self._stage.hide_nodes(after=2)
+        observer = self._stage.start()
         if not await self._appear(observer):
             self._screen.lines("", "The other acts need all records, so they are left out.")
             return
         await self._delete("cpu-rails", observer)
-        await self._replace("gb200-4gpu", observer)
+        await self._replace("gb200-4gpu", observer, curtain)
         await self._damage("h100-8gpu-dualport")
 
     async def _appear(self, observer: Program) -> bool:
@@ -109,15 +114,18 @@ class Story:
             "it stopped in order, with exit code 0", code == 0, about=actor.broker, why=f"exit code {code}"
         )
 
-    async def _replace(self, name: str, observer: Program) -> None:
+    async def _replace(self, name: str, observer: Program, curtain: asyncio.Event) -> None:
         self._screen.title("A Node is replaced under its old name")
         actor = self._stage.actors[name]
         try:
             lists, removals = await self._see.node_lists(observer), await self._see.removals(observer)
+            contradictions = await self._see.contradictions(observer)
         except NotYetError as error:
             self._witness.broken("the observer counts what it does", str(error), about=observer)
             return
-        self._screen.doing("Freezing the observer, so that it learns of everything late, which is the dangerous order.")
+        self._screen.doing(
+            "Freezing the observer until the new record is there, and hiding the new Node from its watch."
+        )
         observer.hold()
         try:
             before = actor.uid
@@ -130,13 +138,22 @@ class Story:
                 partial(self._see.record_expected, actor),
                 about=actor.broker,
             )
-            # The API forgets its history, so the observer must list all Nodes and look at all records.
-            self._stage.cluster.compact()
         finally:
             observer.resume()
         self._screen.doing(
-            "The observer goes on: it sees the old Node go, then lists all Nodes and looks at all records."
+            "The observer goes on. It sees the Node go and a record that stands there: the dangerous order."
         )
+
+        async def asked() -> None:
+            if await self._see.contradictions(observer) <= contradictions:
+                raise NotYetError("the observer has not found out that its watch is wrong")
+            await self._see.record_expected(actor)
+
+        await self._witness.promise(
+            "it asked the API itself before it removed anything, and kept the new record", asked, about=observer
+        )
+        self._screen.doing("Ending its watch, so that it lists all Nodes and looks at all records.")
+        curtain.set()
         passes: list[float] = []
 
         async def survived() -> None:
