@@ -42,7 +42,7 @@ CONFIG_MAP = "topograph-nic-rails"
 OBSERVER = "nicrails-observer"
 DAEMON_SET = "nvidia-device-plugin-daemonset"
 
-QUICK = Pace(initial=0.05, cap=0.3, slowly=0.2, after_hang=0.4, rarely=0.4, resend=0.6)
+QUICK = Pace(initial=0.05, cap=0.3, slowly=0.2, after_hang=0.4, rarely=0.4)
 """All waits that are no settings, short enough for a test to see several of them."""
 
 

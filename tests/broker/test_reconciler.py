@@ -15,10 +15,20 @@ from nicrails_broker.join import GpuView
 from nicrails_broker.loop import FOREVER
 from nicrails_broker.reconciler import Reconciler
 from nicrails_broker.sources.rails import Rails
-from tests.broker.test_publisher import Clock
 
 ONE: Rails = {PciAddress("0000:1a:00.0"): (RailId("rail0"),)}
 TWO: Rails = {**ONE, PciAddress("0000:2a:00.0"): (RailId("rail1"),)}
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
 
 
 class Host:

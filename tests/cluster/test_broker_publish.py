@@ -23,7 +23,7 @@ from nicrails_broker.publisher import ConfigMapStore, Target
 from nicrails_broker.reconciler import Reconciler
 from nicrails_broker.sources.rails import Rails
 from tests.broker.relay import Relay
-from tests.broker.site import CONFIG_MAP, OBSERVER, QUICK, Site, cpu_site, install, make_site
+from tests.broker.site import CONFIG_MAP, OBSERVER, Site, cpu_site, install, make_site
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.kubelet import FakeKubelet
 from tests.cluster.world import World
@@ -43,10 +43,10 @@ RULES = (
 NODE_RULES = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},)
 
 
-def store(client: KubeClient, world: World, key: str, *, resend: float = 0.0) -> ConfigMapStore:
+def store(client: KubeClient, world: World, key: str) -> ConfigMapStore:
     """A store for any key."""
     target = Target(namespace=world.namespace, config_map=CONFIG_MAP, key=key, observer=OBSERVER)
-    return ConfigMapStore(client=client, target=target, resend=resend)
+    return ConfigMapStore(client=client, target=target)
 
 
 def client_of(kubeconfig: Path) -> KubeClient:
@@ -294,4 +294,3 @@ async def test_two_brokers_of_one_node_agree(control_plane: ControlPlane, world:
             await second.healthy()
             await first.healthy()
         assert (await site.config_map() or {})["metadata"]["resourceVersion"] == version
-    assert QUICK.resend < 1

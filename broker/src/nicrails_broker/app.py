@@ -161,8 +161,6 @@ class Broker:
                     key=self._identity.node,
                     observer=mapping.observer_deployment,
                 ),
-                resend=self._pace.resend,
-                clock=self._clock,
             ),
             refresh=mapping.refresh_interval,
             verify=mapping.verify_interval,

@@ -31,7 +31,6 @@ class Pace:
         slowly: The least wait of :attr:`Retry.SLOWLY`.
         after_hang: The least wait of :attr:`Retry.AFTER_HANG`.
         rarely: The least wait of :attr:`Retry.RARELY`.
-        resend: The least time between two repetitions of an equal record.
         settle: The wait for another discovery after one that lost a NIC; lldpd announces itself every 30 s by default.
     """
 
@@ -40,7 +39,6 @@ class Pace:
     slowly: float = 20.0
     after_hang: float = 120.0
     rarely: float = 300.0
-    resend: float = 300.0
     settle: float = 45.0
 
     def at_least(self, failure: BrokerError) -> float | None:

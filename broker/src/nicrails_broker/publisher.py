@@ -12,8 +12,7 @@ The place is one key of a ConfigMap that all brokers share. What makes that work
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
@@ -48,7 +47,7 @@ class RecordStore(Protocol):
         """
 
     async def holds(self, record: bytes | None) -> bool:
-        """Whether the record that was put last is certainly still there, or was looked after a short while ago.
+        """Whether the record that was put last is certainly still there.
 
         Raises:
             PublishError: The store can not be asked, or is in no state to hold a record.
@@ -85,33 +84,27 @@ class _State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """What was sent last with success, what the ConfigMap became by it, and when (monotonic seconds)."""
+    """What was sent last with success, and what the ConfigMap became by it."""
 
     record: bytes | None
     state: _State
-    at: float
 
 
 class ConfigMapStore:
     """The record as one key of the observer's ConfigMap.
 
+    While the ConfigMap's version is the one that our own patch made, the key is there and nothing is sent. Any other
+    version may have lost it, though as a rule another broker has just written its own key; there is no way to ask for
+    one key, so the patch is repeated, which heals a lost key and costs the server no write if nothing was lost.
+
     Args:
         client: The API server.
         target: Where the record goes.
-        resend: Seconds between two repetitions of an equal record, at least. While the ConfigMap's version is the one
-            that our own patch made, the key is there and nothing is sent. Any other version may have lost it, though as
-            a rule another broker has just written its own key; so the patch is repeated, which heals a lost key and
-            costs the server no write if nothing was lost.
-        clock: Monotonic seconds.
     """
 
-    def __init__(
-        self, *, client: KubeClient, target: Target, resend: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, *, client: KubeClient, target: Target) -> None:
         self._client = client
         self._target = target
-        self._resend = resend
-        self._clock = clock
         self._path = core_path(target.namespace, "configmaps", target.config_map)
         self._sent: _Sent | None = None
 
@@ -126,7 +119,7 @@ class ConfigMapStore:
         # Until the answer is here nothing is known about what the ConfigMap holds.
         self._sent = None
         after = await self._patch(record, state)
-        self._sent = _Sent(record=record, state=after, at=self._clock())
+        self._sent = _Sent(record=record, state=after)
         if repeated:
             return Publication.REPEATED
         return Publication.REMOVED if record is None else Publication.WRITTEN
@@ -143,7 +136,7 @@ class ConfigMapStore:
         sent = self._sent
         if sent is None or sent.record != record or sent.state.uid != state.uid:
             return False
-        return sent.state.version == state.version or self._clock() - sent.at < self._resend
+        return sent.state.version == state.version
 
     def _absent(self, record: bytes | None) -> Publication:
         if record is None:
