@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from nicrails_faker.mig import command
+
 GOOD, FAILED, BAD_ARGUMENTS = 0, 1, 2
 
 
@@ -27,9 +29,9 @@ def main(argv: Sequence[str]) -> int:
         arguments = _parser().parse_args(argv)
     except SystemExit as end:  # argparse ends the process for --help and for bad arguments
         return end.code if isinstance(end.code, int) else BAD_ARGUMENTS
-    command: Callable[[argparse.Namespace], int] = arguments.command
+    chosen: Callable[[argparse.Namespace], int] = arguments.command
     try:
-        return command(arguments)
+        return chosen(arguments)
     except BrokenPipeError:
         # Whoever read our output has had enough; the interpreter must not complain about it at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -80,6 +82,15 @@ def _parser() -> argparse.ArgumentParser:
     write.add_argument("name", metavar="NAME", help="a shipped machine, or a folder with machine.json")
     write.add_argument("directory", type=Path, metavar="DIR", help="must not exist, or be empty")
     write.set_defaults(command=_machine_write)
+
+    plan = commands.add_parser(
+        "mig-plan",
+        help="what a MIG request would make of a node's GPUs",
+        description="Checks a MIG request against a node's topology and shows the slices; acts on nothing.",
+        allow_abbrev=False,
+    )
+    command.add_arguments(plan)
+    plan.set_defaults(command=_mig_plan)
     return parser
 
 
@@ -135,6 +146,10 @@ def _machine_write(arguments: argparse.Namespace) -> int:
     ):
         print(f"{text:10}  {path}")  # noqa: T201  (a command line's output)
     return GOOD
+
+
+def _mig_plan(arguments: argparse.Namespace) -> int:
+    return command.run(arguments, sys.stdin, sys.stdout, sys.stderr)
 
 
 def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[Exception]:

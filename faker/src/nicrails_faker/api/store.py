@@ -24,6 +24,10 @@ KEEP_BYTES = 64 * 1024
 """Encoded objects up to this size stay in memory as long as the object is known at all."""
 
 
+WINDOW_BYTES = 512 * 1024 * 1024
+"""JSON of all objects in the window of one resource. In memory it is a fraction: versions share what did not change."""
+
+
 class NotStorableError(ValueError):
     """The object can not be written as JSON: it is nested too deeply, or has an integer that is too long."""
 
@@ -35,12 +39,13 @@ class Stored:
         key: Namespace and name.
         document: The object; not to be changed.
         revision: Its ``metadata.resourceVersion`` as a number.
+        size: Bytes of its JSON.
 
     Raises:
         NotStorableError: The document can not be written as JSON.
     """
 
-    __slots__ = ("_forms", "document", "key", "revision")
+    __slots__ = ("_forms", "document", "key", "revision", "size")
 
     def __init__(self, key: Key, document: Json, revision: int) -> None:
         self.key = key
@@ -50,6 +55,7 @@ class Stored:
             self._forms = {"": orjson.dumps(document)}
         except (orjson.JSONEncodeError, RecursionError) as exc:
             raise NotStorableError(str(exc)) from exc
+        self.size = len(self._forms[""])
 
     def encoded(self) -> bytes:
         """The whole object as JSON."""
@@ -105,6 +111,7 @@ class Collection:
         self._lost = 0
         self._window = window
         self._events: deque[Event] = deque()
+        self._size = 0
         self._order: list[Key] | None = None
         self._listeners: set[Callable[[], None]] = set()
 
@@ -160,9 +167,12 @@ class Collection:
         if event.kind != "MODIFIED":
             self._order = None
         self._events.append(event)
-        if len(self._events) > self._window:
-            self._lost = self._events.popleft().revision
-            self.floor = max(self.floor, self._lost)
+        self._size += event.stored.size
+        while len(self._events) > self._window or (self._size > WINDOW_BYTES and len(self._events) > 1):
+            oldest = self._events.popleft()
+            self._size -= oldest.stored.size
+            self._lost = oldest.revision
+        self.floor = max(self.floor, self._lost)
         for listener in tuple(self._listeners):
             listener()
 
