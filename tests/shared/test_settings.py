@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from nicrails.settings import (
     dns_label,
     dns_name,
     load,
+    read_document,
     setting,
 )
 
@@ -104,6 +106,16 @@ def test_what_is_no_duration(text: object) -> None:
     """A unit is required, and a duration is neither negative nor endless."""
     with pytest.raises(ValueError, match="expected a duration"):
         Duration.parse(text)
+
+
+def test_a_file_that_can_not_be_read(tmp_path: Path) -> None:
+    """A file that is missing or not text is one fault that names it."""
+    file = tmp_path / "settings"
+    with pytest.raises(SettingsError, match=r"can not read .*settings: No such file"):
+        read_document(file)
+    file.write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match="settings is not UTF-8"):
+        read_document(file)
 
 
 def test_names() -> None:

@@ -21,12 +21,12 @@ from nicrails.settings import (
     dns_label,
     dns_name,
     load,
+    read_document,
     setting,
 )
 from nicrails.text import excerpt
 from nicrails_broker.naming import RailNaming, expand
 
-MAX_FILE = 1024 * 1024
 REFUSED_RAIL_SOURCES = {
     "xplane": "xplane is not supported yet: there is no supported API, transport, authentication or host PCI mapping for it; "
     "use host-lldp",
@@ -263,15 +263,7 @@ def read_settings(path: Path) -> BrokerSettings:
     Raises:
         SettingsError: With all faults.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-        document = data.decode()
-    except OSError as error:
-        raise SettingsError((Fault(path="", problem=f"can not read {path}: {error.strerror}"),)) from error
-    except UnicodeDecodeError as error:
-        raise SettingsError((Fault(path="", problem=f"{path} is not UTF-8 (byte {error.start})"),)) from error
-    return load_settings(document)
+    return load_settings(read_document(path))
 
 
 def read_identity(environ: Mapping[str, str]) -> Identity:

@@ -2,7 +2,7 @@
 
 from nicrails.settings.common import KubernetesSettings, LoggingSettings, ServerSettings
 from nicrails.settings.duration import Duration
-from nicrails.settings.loader import Fault, SettingsError, load, setting
+from nicrails.settings.loader import Fault, SettingsError, load, read_document, setting
 from nicrails.settings.names import dns_label, dns_name
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "dns_label",
     "dns_name",
     "load",
+    "read_document",
     "setting",
 ]

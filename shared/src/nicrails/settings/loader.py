@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import cattrs
@@ -84,6 +85,21 @@ def load(document: str, into: type[T]) -> T:
         raise SettingsError(tuple(_faults(error, into, ""))) from error
     except ValueError as error:
         raise SettingsError((Fault(path="", problem=excerpt(str(error))),)) from error
+
+
+def read_document(path: Path) -> str:
+    """The text of a settings file, for :func:`load`.
+
+    Raises:
+        SettingsError: It can not be read, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_SIZE + 1).decode()
+    except OSError as error:
+        raise SettingsError((Fault(path="", problem=f"can not read {path}: {error.strerror or error}"),)) from error
+    except UnicodeDecodeError as error:
+        raise SettingsError((Fault(path="", problem=f"{path} is not UTF-8 (byte {error.start})"),)) from error
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
