@@ -34,7 +34,7 @@ QUICK_BRAKE = BrakeSettings(delay=Duration(0.2))
 def quick_settings(
     *,
     brake: BrakeSettings = QUICK_BRAKE,
-    batch_size: int = 250,
+    batch_size: int = 500,
     enabled: bool = True,
     check_interval: float = 0.2,
     port: int = 0,

@@ -100,6 +100,14 @@ class Scene:
         await self.publish(records)
         return records
 
+    async def collects(self, observer: Observing, records: dict[str, str]) -> None:
+        """The observer does its work: a Node's record goes, the others stay; the Node is taken out of ``records``."""
+        name = next(iter(records))
+        await self.world.delete_node(name)
+        del records[name]
+        await self.until_records(records, within=40)
+        await observer.until_healthy(within=40)
+
     async def deployment_uid(self) -> str:
         """The UID of the observer's Deployment."""
         found = await self.world.api.get(self.world.path("deployments", DEPLOYMENT, group="apis/apps/v1"))

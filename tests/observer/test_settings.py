@@ -1,9 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from nicrails.settings import SettingsError, load
-from nicrails_observer.settings import Identity, Settings, identity
+from nicrails_broker import settings as broker
+from nicrails_broker.settings import BrokerSettings
+from nicrails_observer.settings import (
+    Identity,
+    NodeMetadataSettings,
+    PluginsSettings,
+    RailMappingSettings,
+    Settings,
+    identity,
+)
 
 SHARED = """
 nodeMetadata:
@@ -40,6 +51,17 @@ def test_everything_has_a_default(text: str) -> None:
     assert settings.mapping.config_map_name == "topograph-nic-rails"
     assert settings.observer.check_interval <= 45
     assert settings.observer.brake.fraction == 0.5
+
+
+def test_knows_every_key_of_the_brokers() -> None:
+    """Both services can be given one file: no key of a broker is unknown to the observer, nor the other way round."""
+    for theirs, ours in (
+        (BrokerSettings, Settings),
+        (broker.NodeMetadataSettings, NodeMetadataSettings),
+        (broker.PluginsSettings, PluginsSettings),
+        (broker.RailMappingSettings, RailMappingSettings),
+    ):
+        assert {field.name for field in fields(theirs)} == {field.name for field in fields(ours)}
 
 
 def test_lists_all_faults_with_their_paths() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,13 +23,14 @@ class Window:
     limit: float
 
 
-FEW = Window(quiet=0.01, limit=0.05)
-"""A Node or a few: the record is to be gone within a quarter of a second, the reads and the patch included."""
+FEW = Window(quiet=0.002, limit=0.02)
+"""A Node or a few: the record is to be gone within a quarter of a second, the reads and the patch included. What goes
+while the ConfigMap is being read is looked at as well, so there is no need to wait for it."""
 MANY = Window(quiet=0.5, limit=5.0)
 """A mass removal, which a server serves for seconds: a patch rewrites the whole ConfigMap, so few patches are better
 than early ones."""
 MANY_ARE_MORE_THAN = 10
-"""Lost Nodes in one window."""
+"""Lost Nodes within the quiet time of the window for many: a rate, so that a slow server's mass removal is one, too."""
 
 
 class Coalescer:
@@ -57,17 +59,22 @@ class Coalescer:
         self._many = many
         self._clock = clock
         self._rung = asyncio.Event()
-        self._all = False
-        self._lost = 0
+        self._another = asyncio.Event()
+        self._lost: deque[float] = deque(maxlen=MANY_ARE_MORE_THAN + 1)
+
+    @property
+    def pending(self) -> bool:
+        """Whether something has happened since the last :meth:`wait`."""
+        return self._rung.is_set()
 
     def all_changed(self) -> None:
-        """Every record must be looked at, now."""
-        self._all = True
+        """Every record must be looked at; this does not wait for more, but lets others that do have their time."""
         self._rung.set()
 
     def node_lost(self) -> None:
         """A Node is gone or was replaced; more may follow."""
-        self._lost += 1
+        self._lost.append(self._clock())
+        self._another.set()
         self._rung.set()
 
     async def wait(self) -> None:
@@ -75,22 +82,25 @@ class Coalescer:
 
         What happens from then on counts for the next look.
         """
-        if await self._ring(self._interval * self._rng.uniform(0.9, 1.1)):
+        if await _set_within(self._rung, self._interval * self._rng.uniform(0.9, 1.1)):
             started = self._clock()
-            while not self._all:
-                window = self._many if self._lost > MANY_ARE_MORE_THAN else self._few
+            while True:
+                window = self._many if self._many_lately() else self._few
                 left = started + window.limit - self._clock()
-                self._rung.clear()
-                if left <= 0 or not await self._ring(min(left, window.quiet)):
+                self._another.clear()
+                if left <= 0 or not await _set_within(self._another, min(left, window.quiet)):
                     break
-        self._all = False
-        self._lost = 0
         self._rung.clear()
 
-    async def _ring(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._rung.wait()
-        except TimeoutError:
-            return False
-        return True
+    def _many_lately(self) -> bool:
+        full = len(self._lost) == self._lost.maxlen
+        return full and self._clock() - self._lost[0] < self._many.quiet
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -130,7 +130,7 @@ class Collector:
             removed |= {removal.node for removal in gone}
             self._tell(gone, changed)
         standing = {node: document for node, document in snapshot.records.items() if node not in removed}
-        await self._inspector.inspect(replace(snapshot, records=standing))
+        await self._inspector.inspect(replace(snapshot, records=standing), hurried=self._coalescer.pending)
         return confirmation.contradicted
 
     def _tell(self, gone: Sequence[Removal], changed: Sequence[Removal]) -> None:

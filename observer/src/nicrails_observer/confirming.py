@@ -92,7 +92,7 @@ class Confirmer:
         self._metrics.brake_engaged.set(1)
         self._metrics.brake_engagements.inc()
         structlog.get_logger().warning(
-            "brake-engaged", removals=len(removals), records=records, nodes=nodes, delay=self._brake.delay
+            "brake-engaged", removals=len(removals), records=records, nodes=nodes, seconds=float(self._brake.delay)
         )
         await asyncio.sleep(self._brake.delay)
         second, nodes = await self._by_list("brake", removals)

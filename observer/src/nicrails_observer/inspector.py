@@ -23,13 +23,20 @@ class Inspector:
         self._unreadable: dict[str, tuple[Problem, str]] = {}
         self._fullness = Fullness.FINE
 
-    async def inspect(self, snapshot: Snapshot) -> None:
-        """Look at all records that stand."""
+    async def inspect(self, snapshot: Snapshot, *, hurried: bool = False) -> None:
+        """Look at all records that stand.
+
+        Args:
+            snapshot: What stands.
+            hurried: Only count and measure, since something more urgent waits; decoding is for a later look.
+        """
         size = snapshot.size()
         self._metrics.records.set(len(snapshot.records))
         self._metrics.size.set(size)
         self._metrics.headroom.set(CONFIG_MAP_LIMIT - size)
         self._tell_fullness(size, len(snapshot.records))
+        if hurried:
+            return
         unreadable: dict[str, tuple[Problem, str]] = {}
         self._survey.begin()
         async for part in sliced(snapshot.records):

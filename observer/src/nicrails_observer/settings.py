@@ -89,6 +89,10 @@ class RailMappingSettings:
     """A broker's."""
     refresh_interval: Any = None
     """A broker's."""
+    start_jitter: Any = None
+    """A broker's."""
+    verify_interval: Any = None
+    """A broker's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from nicrails.kube import (
     InvalidError,
     KubeClient,
     NotFoundError,
+    UnreachableError,
 )
 from nicrails_observer.api import get_or_none, metadata_of
 from nicrails_observer.keeper import FIELD_MANAGER
@@ -87,9 +88,9 @@ class RecordStore:
             raise NotOursError("the ConfigMap is not this observer's")
         return Snapshot(
             uid=metadata["uid"],
-            records=_values(document.get("data")),
+            records=_values(document, "data", self._path),
             # Base64 has four characters for three bytes.
-            binary=sum(len(value) * 3 // 4 for value in _values(document.get("binaryData")).values()),
+            binary=sum(len(value) * 3 // 4 for value in _values(document, "binaryData", self._path).values()),
         )
 
     async def remove(
@@ -194,6 +195,9 @@ def _parts(batch: tuple[Removal, ...], *, halve: bool) -> list[tuple[Removal, ..
     return [part for part in (batch[:middle], batch[middle:]) if part]
 
 
-def _values(section: object) -> dict[str, str]:
+def _values(document: Mapping[str, Any], section: str, request: str) -> dict[str, str]:
     # ``data`` is absent or null in an empty ConfigMap.
-    return section if isinstance(section, dict) else {}
+    values = document.get(section) or {}
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise UnreachableError(request, f"the answer is a ConfigMap whose {section} does not map to strings")
+    return values
