@@ -13,7 +13,7 @@ from pathlib import Path
 from nicrails.kube import Access, InClusterAccess, KubeClient, KubeconfigAccess
 from nicrails.service import ServiceError, stop_on_signals
 from nicrails.service.logs import configure
-from nicrails.settings import SettingsError, load
+from nicrails.settings import SettingsError, load, read_document
 from nicrails_observer.app import ObserverApp
 from nicrails_observer.memory import return_large_buffers
 from nicrails_observer.settings import Identity, Settings, identity
@@ -66,13 +66,9 @@ def read_settings(file: Path) -> tuple[Settings | None, list[str]]:
         The settings, or None and all faults, one a line, with the file's name and the dotted path.
     """
     try:
-        return load(file.read_text(encoding="utf-8"), Settings), []
+        return load(read_document(file), Settings), []
     except SettingsError as error:
         return None, [f"{file}: {fault}" for fault in error.faults]
-    except OSError as error:
-        return None, [f"{file}: can not be read: {error.strerror}"]
-    except UnicodeDecodeError as error:
-        return None, [f"{file}: is not UTF-8: {error.reason} at byte {error.start}"]
 
 
 def _bad(faults: Sequence[str]) -> int:

@@ -108,21 +108,21 @@ class KubeconfigAccess:
     """A kubeconfig file, read by the library, for use outside a cluster."""
 
     def __init__(self, path: Path, context: str | None = None) -> None:
+        # The loader brings OIDC and cloud helpers along, which a pod never needs; imported here, before the event loop
+        # turns, it holds nobody up.
+        from kubernetes_asyncio.config import config_exception, kube_config  # noqa: PLC0415
+
         self._path = path
         self._context = context
+        self._load = kube_config.load_kube_config
+        self._broken: type[Exception] = config_exception.ConfigException
 
     async def configuration(self) -> Configuration:
         """See :class:`Access`."""
-        # The loader brings OIDC and cloud helpers along, which a pod never needs.
-        from kubernetes_asyncio.config.config_exception import ConfigException  # noqa: PLC0415
-        from kubernetes_asyncio.config.kube_config import load_kube_config  # noqa: PLC0415
-
         configuration = Configuration()
         try:
-            await load_kube_config(
-                config_file=str(self._path), context=self._context, client_configuration=configuration
-            )
-        except (ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+            await self._load(config_file=str(self._path), context=self._context, client_configuration=configuration)
+        except (self._broken, OSError, ValueError, KeyError, TypeError) as error:
             raise AccessError(f"kubeconfig {self._path}: {excerpt(str(error))}") from error
         return configuration
 
