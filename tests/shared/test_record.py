@@ -8,7 +8,18 @@ from tests.shared.records import EXAMPLE_JSON, GPU0, GPU1, NIC0, NIC1, example
 
 def test_order_of_path_classes() -> None:
     """Path classes rank from PIX, the best, to SYS, the worst."""
-    assert sorted(PathClass, key=lambda path: path.rank) == ["PIX", "PXB", "PHB", "NODE", "SYS"]
+    best_first = [PathClass.PIX, PathClass.PXB, PathClass.PHB, PathClass.NODE, PathClass.SYS]
+    assert sorted(PathClass) == best_first
+    assert min(PathClass) is PathClass.PIX
+    assert max(PathClass) is PathClass.SYS
+    assert PathClass.PIX <= PathClass.PIX < PathClass.NODE
+    assert PathClass.NODE >= PathClass.NODE > PathClass.PHB
+
+
+def test_a_path_class_does_not_compare_with_text() -> None:
+    """A class and a text have no order, since the order of the letters is not that of the distances."""
+    with pytest.raises(TypeError):
+        PathClass.PIX < "NODE"  # noqa: B015  (the comparison is the test)
 
 
 def test_rails() -> None:

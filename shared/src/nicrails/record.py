@@ -23,6 +23,8 @@ MAX_RAIL_ID_LENGTH = 253
 class PathClass(enum.StrEnum):
     """How far a NIC is from a GPU, best first; the names are those of ``nvidia-smi topo``.
 
+    Classes compare by distance: ``PIX`` is less than ``SYS``, and ``min`` of some classes is the best of them.
+
     Source: the legend that ``nvidia-smi topo -m`` prints.
     """
 
@@ -42,8 +44,28 @@ class PathClass(enum.StrEnum):
         """0 for the best class, 4 for the worst."""
         return _RANK[self]
 
+    # As text the classes would sort NODE, PHB, PIX, PXB, SYS, and min() would give a wrong NIC without a word.
+
+    def __lt__(self, other: str) -> bool:
+        return self.rank < _rank_of(other)
+
+    def __le__(self, other: str) -> bool:
+        return self.rank <= _rank_of(other)
+
+    def __gt__(self, other: str) -> bool:
+        return self.rank > _rank_of(other)
+
+    def __ge__(self, other: str) -> bool:
+        return self.rank >= _rank_of(other)
+
 
 _RANK = {path: rank for rank, path in enumerate(PathClass)}
+
+
+def _rank_of(other: str) -> int:
+    if not isinstance(other, PathClass):
+        raise TypeError(f"a path class compares with path classes, not with {other!r}")
+    return other.rank
 
 
 class _Identity(str):
