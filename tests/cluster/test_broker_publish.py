@@ -90,6 +90,8 @@ class OneRail:
         return {PciAddress(f"{self._number:04x}:1a:00.0"): (RailId(f"rail{self._number}"),)}
 
 
+# A contended patch takes the server up to 34 s before it gives up, and the next try comes after a back-off.
+@pytest.mark.timeout(200)
 async def test_two_hundred_brokers_publish_at_once(control_plane: ControlPlane, world: World, tmp_path: Path) -> None:
     """All 200 records stand byte for byte after 200 brokers have patched one ConfigMap at the same moment."""
     site = await cpu_site(control_plane, world, tmp_path)
@@ -115,7 +117,7 @@ async def test_two_hundred_brokers_publish_at_once(control_plane: ControlPlane, 
                 duty=health[name], once=reconciler.once, pace=Pace(), rng=rng, emit=lambda _: None, start_jitter=0
             )
             tasks.append(asyncio.create_task(loop.run()))
-        await eventually(lambda: health.healthy, within=50, what="all 200 have published")
+        await eventually(lambda: health.healthy, within=150, what="all 200 have published")
     found = await site.config_map()
     assert found is not None
     assert found["data"] == {

@@ -100,6 +100,20 @@ async def test_a_new_authority_is_taken_up() -> None:
         assert access.configurations == 2
 
 
+async def test_a_closed_client_stays_closed() -> None:
+    """A request that comes after the end is refused; it does not open a connection that nobody would close."""
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async with scripted(handler) as (client, access):
+        await client.request("GET", "/x")
+        await client.close()
+        with pytest.raises(UnreachableError, match="the client is closed"):
+            await client.request("GET", "/x")
+        assert access.configurations == 1
+
+
 async def test_no_answer_in_time() -> None:
     """F8: a server that takes a request and never answers is unreachable after the time limit."""
 

@@ -121,6 +121,7 @@ class KubeClient:
         self._websockets: WsApiClient | None = None
         self._looked_at = 0.0
         self._lock = asyncio.Lock()
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,7 +130,12 @@ class KubeClient:
         await self.close()
 
     async def close(self) -> None:
-        """End all connections."""
+        """End all connections; a request after that is an error, not a new connection."""
+        self._closed = True
+        async with self._lock:
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
         clients, self._client, self._websockets = (self._client, self._websockets), None, None
         for client in clients:
             if client is not None:
@@ -283,11 +289,13 @@ class KubeClient:
 
     async def _connected(self, *, websockets: bool) -> Any:  # noqa: ANN401  (the library has no types)
         async with self._lock:
+            if self._closed:
+                raise AccessError("the client is closed, since the program is ending")
             now = self._clock()
             if self._client is not None and now - self._looked_at >= TRUST_PERIOD:
                 self._looked_at = now
                 if self._access.trust_changed():
-                    await self.close()
+                    await self._disconnect()
             if self._client is None:
                 self._client = self._direct(ApiClient(await self._access.configuration()))
                 self._looked_at = now
