@@ -96,6 +96,44 @@ async def test_no_neighbours_at_all_is_an_empty_success(tree: Tree) -> None:
     assert events == [WithoutNeighbor(interfaces=("eth_r0_p0", "eth_r0_p1", "eth_r1_p0"))]
 
 
+def confirming(tree: Tree, *outputs: bytes | Exception) -> HostLldp:
+    """A source that looks at a loss once more, with one answer for each look."""
+    answers = iter(outputs)
+
+    async def ask() -> tuple[bytes, str]:
+        output = next(answers)
+        if isinstance(output, Exception):
+            raise output
+        return output, ""
+
+    return HostLldp(ask=ask, naming=RailNaming(*RULE), sysfs=Sysfs(tree.root), emit=lambda _: None, confirm=0.001)
+
+
+BOTH, ONE, NONE = json0("eth_r0_p0", "eth_r1_p0"), json0("eth_r0_p0"), b'{"lldp": [{}]}'
+
+
+@pytest.mark.fault("B9")
+async def test_a_loss_is_believed_when_it_is_seen_twice(tree: Tree) -> None:
+    """B9: a neighbour that is gone in two looks in a row leaves the rails; what stays or comes is taken at once."""
+    source = confirming(tree, ONE, BOTH, ONE, ONE, NONE, NONE)
+    assert [len(await source.discover()) for _ in range(4)] == [1, 2, 1, 0]
+
+
+@pytest.mark.fault("B9")
+@pytest.mark.parametrize("first", [BOTH, NONE])
+@pytest.mark.parametrize("second", [BOTH, LldpctlError("gone")])
+async def test_a_lldpd_that_ends_during_the_look_takes_nothing_away(
+    tree: Tree, first: bytes, second: bytes | Exception
+) -> None:
+    """B9: a short or empty list that the next look does not repeat is a failure, so the record stays."""
+    source = confirming(tree, *([BOTH] if first is BOTH else []), ONE if first is BOTH else NONE, second, BOTH)
+    if first is BOTH:
+        await source.discover()
+    with pytest.raises(SourceError):
+        await source.discover()
+    assert len(await source.discover()) == 2
+
+
 async def test_several_interfaces_of_one_function_share_its_rails(tree: Tree) -> None:
     """Interfaces that belong to one PCI function, as representors do, give it the rails of all of them."""
     device = tree.root / "devices/pci0000:00/0000:1a:00.0"

@@ -191,6 +191,18 @@ def test_the_sibling_function_of_a_nic_is_no_substitute() -> None:
     assert "rail0 has no NIC that the topology shows" in refusal({sibling: {RAIL0}}, view("PIX"))
 
 
+def test_a_rail_nic_that_the_topology_does_not_show_is_refused() -> None:
+    """A NIC without path data may be the closest, so no farther NIC of its rail is published in its place."""
+    sentence = refusal({NICS[0]: {RAIL0}, NICS[1]: {RAIL0}}, view("SYS"))
+    assert f"NIC {NICS[1]} on rail0 is not in the topology" in sentence
+
+
+def test_one_device_may_stand_for_all_ports_of_its_card() -> None:
+    """The ports of a card that share one RDMA device, as a bond's do, are served by the port that has it."""
+    record = joined({NICS[0]: {RAIL0}, PciAddress.parse("0000:20:00.1"): {RAIL0}}, view("PIX"))
+    assert closest(record, 0, RAIL0) == [(NICS[0], "PIX")]
+
+
 def test_two_devices_of_one_nic_must_agree() -> None:
     """Two RDMA devices at one address are one candidate if their class is one, and a contradiction otherwise."""
     both = {"mlx5_0": NICS[0], "mlx5_1": NICS[0]}

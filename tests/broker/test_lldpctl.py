@@ -95,6 +95,13 @@ async def test_a_socket_that_may_not_be_opened_is_told_as_that() -> None:
         await lldpctl(ended(1, b"", said)).neighbors()
 
 
+async def test_an_answer_that_was_not_read_whole_is_no_answer() -> None:
+    """An empty or short list with status 0 is refused when lldpctl says that it could not read lldpd's answer."""
+    said = b"2026-12-01T05:00:00 [WARN/control] message received is too large\n"
+    with pytest.raises(LldpctlError, match=r"it did not get lldpd's whole answer .*message received is too large"):
+        await lldpctl(ended(0, b'{"lldp": [{}]}', said)).neighbors()
+
+
 async def test_any_other_failure_shows_status_and_words() -> None:
     """An exit status without a known cause is told with what lldpctl said, cut and safe to print."""
     with pytest.raises(LldpctlError, match=r"exit status 3 \(who knows \\x07 x+…\)"):

@@ -100,18 +100,35 @@ async def test_work_that_is_done_once_is_not_repeated() -> None:
     assert len(bench.events) == 1
 
 
-async def test_a_bug_is_not_hidden() -> None:
-    """Anything but a step's failure ends the loop, so that the process ends and is seen to."""
+async def test_a_fault_of_ours_is_told_and_outlived() -> None:
+    """An error that nobody foresaw makes the duty unhealthy with its name, and the loop goes on."""
+    calls = 0
+    health = Health(["duty"])
+    reasons: list[str] = []
 
     async def once() -> float:
-        raise LookupError("bug")
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise LookupError("bug")
+        failure = health["duty"].failure
+        reasons.append(f"{failure.step}: {failure.reason}" if failure else "")
+        return FOREVER
 
-    health = Health(["duty"])
     loop = DutyLoop(
-        duty=health["duty"], once=once, pace=FAST, rng=random.Random(1), emit=lambda _: None, start_jitter=0
+        duty=health["duty"],
+        once=once,
+        pace=Pace(initial=0.0, cap=0.0, slowly=0.0),
+        rng=random.Random(1),
+        emit=lambda _: None,
+        start_jitter=0,
     )
-    with pytest.raises(LookupError):
-        await loop.run()
+    task = asyncio.create_task(loop.run())
+    await eventually(lambda: health.healthy, within=5, what="the next try")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert reasons == ["unexpected: a fault of the broker itself, please report it: LookupError: bug"]
 
 
 @pytest.mark.parametrize(

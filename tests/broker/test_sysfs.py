@@ -165,7 +165,7 @@ def test_interfaces_are_listed_without_the_file_beside_them(tree: Tree) -> None:
 
 
 def test_rdma_devices_have_a_pci_function_or_none(tree: Tree) -> None:
-    """A hardware RDMA device has its PCI address; a software one, a subfunction's and one that is not there have none."""
+    """A hardware RDMA device has its PCI address; a software one and a subfunction's have none."""
     device = tree.pci("0000:3b:00.0")
     subfunction = device / "mlx5_core.sf.4"
     subfunction.mkdir()
@@ -174,7 +174,15 @@ def test_rdma_devices_have_a_pci_function_or_none(tree: Tree) -> None:
     tree.entry("infiniband", "siw_eth0", None)
     sysfs = Sysfs(tree.root)
     assert sysfs.rdma_devices() == ("mlx5_0", "mlx5_4", "siw_eth0")
-    assert [sysfs.rdma_pci(name) for name in (*sysfs.rdma_devices(), "mlx5_9")] == ["0000:3b:00.0", None, None, None]
+    assert [sysfs.rdma_pci(name) for name in sysfs.rdma_devices()] == ["0000:3b:00.0", None, None]
+
+
+def test_an_rdma_device_with_nothing_behind_it_is_refused(tree: Tree) -> None:
+    """A device whose link leads nowhere is not taken for a software device: it may be the closest NIC's."""
+    (tree.root / "class/infiniband").mkdir(parents=True, exist_ok=True)
+    (tree.root / "class/infiniband/mlx5_0").symlink_to("../../devices/gone/infiniband/mlx5_0")
+    with pytest.raises(SysfsError, match="what RDMA device mlx5_0 belongs to can not be found"):
+        Sysfs(tree.root).rdma_pci("mlx5_0")
 
 
 def test_a_host_without_rdma_has_no_devices(tmp_path: Path) -> None:
@@ -192,10 +200,13 @@ def test_gpus_are_nvidias_display_and_3d_controllers(tree: Tree) -> None:
     assert Sysfs(tree.root).nvidia_gpus() == {"0000:1b:00.0", "10000:01:00.0"}
 
 
-def test_a_device_that_was_just_unplugged_is_no_gpu(tree: Tree) -> None:
-    """A device that goes while the list is read is left out."""
+def test_a_pci_device_that_says_nothing_is_refused(tree: Tree) -> None:
+    """Where a device tells no vendor, or there is none at all, it is not known whether the Node has GPUs."""
+    with pytest.raises(SysfsError, match="is empty, so it is not this host's"):
+        Sysfs(tree.root).nvidia_gpus()
     (tree.root / "bus/pci/devices/0000:1b:00.0").symlink_to("../../../devices/gone")
-    assert Sysfs(tree.root).nvidia_gpus() == frozenset()
+    with pytest.raises(SysfsError, match="tells no vendor, so whether it is a GPU is not known"):
+        Sysfs(tree.root).nvidia_gpus()
 
 
 @pytest.mark.parametrize("ask", ["interfaces", "nvidia_gpus"])

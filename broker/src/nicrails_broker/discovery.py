@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from nicrails import NodeRecord, NodeUid
+from nicrails.text import excerpt
 from nicrails_broker.events import Emit, Found, SourceLooked
 from nicrails_broker.failures import BrokerError, NodeError, SourceError, Step, StepError
 from nicrails_broker.join import GpuView, JoinError, join
@@ -86,6 +87,8 @@ class Discovery:
             found = Found.FOUND if result else Found.NOTHING
         except SourceError as error:
             raise StepError(step, error) from error
+        except OSError as error:
+            raise StepError(step, SourceError(f"can not read what the host shows: {excerpt(str(error))}")) from error
         finally:
             self._emit(SourceLooked(kind=kind, source=source, found=found, seconds=self._clock() - started))
         return result

@@ -88,6 +88,7 @@ class Step(enum.StrEnum):
     READ_NEIGHBORS = "read-neighbors"
     CHOOSE_CHASSIS = "choose-chassis"
     ANNOTATE_NODE = "annotate-node"
+    UNEXPECTED = "unexpected"
 
 
 class StepError(BrokerError):

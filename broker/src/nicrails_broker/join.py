@@ -69,6 +69,7 @@ def join(
 def _join_gpus(nics: Mapping[PciAddress, tuple[RailId, ...]], view: GpuView) -> Mapping[GpuUuid, Gpu]:
     _check_same_gpus(view)
     devices = _rail_devices(nics, view)
+    _check_unseen(nics, devices, view)
     members: dict[RailId, list[PciAddress]] = {}
     for nic, rails in nics.items():
         for rail in rails:
@@ -118,6 +119,26 @@ def _rail_devices(nics: Collection[PciAddress], view: GpuView) -> Mapping[PciAdd
         if address is not None and address in nics:
             devices.setdefault(address, []).append(device)
     return devices
+
+
+def _check_unseen(
+    nics: Mapping[PciAddress, tuple[RailId, ...]], devices: Collection[PciAddress], view: GpuView
+) -> None:
+    """A NIC of which the topology says nothing may be the closest, so no other may be named in its place.
+
+    Several functions of one card may share one RDMA device (a bond of its ports): then that stands for all of them.
+    """
+    cards = {_card(address) for address in view.nic_addresses.values() if address is not None}
+    for nic, rails in nics.items():
+        if nic not in devices and _card(nic) not in cards:
+            raise JoinError(
+                f"NIC {nic} on {rails[0]} is not in the topology, so whether another is closer is not known; check that its "
+                "RDMA driver is loaded, or let interfaceRegex leave it out"
+            )
+
+
+def _card(address: PciAddress) -> str:
+    return address.rpartition(".")[0]
 
 
 def _distances(gpu: int, devices: Mapping[PciAddress, list[str]], topology: Topology) -> Mapping[PciAddress, PathClass]:

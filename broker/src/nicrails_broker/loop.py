@@ -7,10 +7,12 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 from nicrails.kube.backoff import Backoff
 from nicrails.service.health import Duty
 from nicrails_broker.events import Done, Emit, Failed
-from nicrails_broker.failures import Pace, StepError
+from nicrails_broker.failures import Pace, Step, StepError
 
 FOREVER = math.inf
 """The pause after work that is done once."""
@@ -57,6 +59,12 @@ class DutyLoop:
                 pause = backoff.next(self._pace.at_least(error))
                 self._duty.failed(error.step, str(error))
                 self._emit(Failed(duty=self._duty.name, step=error.step, reason=str(error), pause=pause))
+            except Exception as error:  # noqa: BLE001  (a fault of ours must not take /healthz and the record's care away)
+                pause = backoff.next(self._pace.slowly)
+                reason = f"a fault of the broker itself, please report it: {type(error).__name__}: {error}"
+                structlog.get_logger().exception("unexpected", duty=self._duty.name)
+                self._duty.failed(Step.UNEXPECTED, reason)
+                self._emit(Failed(duty=self._duty.name, step=Step.UNEXPECTED, reason=reason, pause=pause))
             else:
                 backoff.reset()
                 self._emit(Done(duty=self._duty.name, recovered=self._duty.failure is not None))

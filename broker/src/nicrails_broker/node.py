@@ -29,7 +29,7 @@ class ApiNode:
         """See :class:`nicrails_broker.discovery.OwnNode`."""
         metadata = await self._metadata()
         try:
-            return NodeUid.parse(str(metadata.get("uid", "")))
+            return NodeUid.parse(metadata["uid"] if isinstance(metadata.get("uid"), str) else "")
         except ValueError as error:
             raise NodeError(f"Node {self.name}: {error}") from error
 

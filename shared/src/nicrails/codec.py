@@ -62,7 +62,10 @@ def encode(record: NodeRecord) -> bytes:
             for uuid, gpu in record.gpus.items()
         },
     }
-    data = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+    try:
+        data = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as error:
+        raise RecordError("$", f"not to be written as JSON: {error}") from error
     decode(data)
     return data
 

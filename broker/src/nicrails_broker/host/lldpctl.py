@@ -11,15 +11,17 @@ import re
 from nicrails.text import excerpt
 from nicrails_broker.host.command import CommandError, CommandRunner, run_command
 
-MAX_OUTPUT = 4 * 1024 * 1024
-"""Bytes: thousands of neighbours, each with all the optional fields that LLDP has."""
+MAX_OUTPUT = 8 * 1024 * 1024
+"""Bytes: neighbours that fill their frames with small fields make lldpctl print about a MiB for each port."""
 
 SIGNALLED = 128
+LAST_SIGNAL = 64
 
 _VERSIONS = (
     "lldpctl and the host's lldpd are of different versions, so they do not understand each other: "
     "use the lldpctl of the lldpd release that runs on the host"
 )
+_INCOMPLETE = re.compile(r"\[(?:WARN|CRIT|ALERT|EMERG)/(?:control|client|lldpctl|rpc)\]")
 _SOCKET = re.compile(r"unable to connect to socket (\S+): (.+)")
 
 
@@ -70,9 +72,12 @@ def _cause(status: int, said: str) -> str | None:
     if "WARN/marshal" in said or "unable to deserialize" in said:
         return f"{_VERSIONS}{words}"
     if status == 0:
-        return f"it is too old to know json0{words}" if "unknown output format" in said else None
+        if "unknown output format" in said:
+            return f"it is too old to know json0{words}"
+        # lldpctl goes on after an answer that it could not read, prints what it has, be it nothing, and says 0.
+        return f"it did not get lldpd's whole answer{words}" if _INCOMPLETE.search(said) else None
     # A shell tells the end by a signal as 128 and more.
-    if status < 0 or status > SIGNALLED:
+    if status < 0 or SIGNALLED < status <= SIGNALLED + LAST_SIGNAL:
         number = -status if status < 0 else status - SIGNALLED
         return f"it was ended by signal {number}; {_VERSIONS}{words}"
     connection = _SOCKET.search(said)

@@ -5,6 +5,7 @@ Sources: Documentation/ABI/testing/sysfs-class-net, sysfs-bus-pci and sysfs-clas
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,8 @@ class Sysfs:
                 "let interfaceRegex match physical ports only"
             ) from None
         function = next((folder for folder in self._pci_folders(link, device) if folder.is_dir()), None)
+        if function is None and (self.root / "bus/pci/devices").is_dir():
+            raise SysfsError(f"interface {name} belongs to PCI function {address}, which this host does not have")
         if function is not None and os.path.lexists(function / "physfn"):
             raise SysfsError(
                 f"interface {name} is a virtual function ({address}); let interfaceRegex match physical ports only"
@@ -86,18 +89,19 @@ class Sysfs:
         return tuple(sorted(self._list(folder))) if folder.is_dir() else ()
 
     def rdma_pci(self, name: str) -> PciAddress | None:
-        """The PCI function of an RDMA device, or None where it has none: a software device, or one that is not shown.
+        """The PCI function of an RDMA device, or None where it has none, as a software device.
 
         Raises:
-            SysfsError: The name can not be that of a device.
+            SysfsError: The name can not be that of a device, or the device can not be found behind it.
         """
-        device = _device_of(self.root / "class/infiniband" / _file_name(name, "RDMA device", MAX_DEVICE_NAME))
-        if device is None:
+        link = self.root / "class/infiniband" / _file_name(name, "RDMA device", MAX_DEVICE_NAME)
+        device = _device_of(link)
+        if device is not None:
+            with contextlib.suppress(ValueError):
+                return PciAddress.parse(device)
+        if _is_virtual(link) or (device is not None and link.exists()):
             return None
-        try:
-            return PciAddress.parse(device)
-        except ValueError:
-            return None
+        raise SysfsError(f"what RDMA device {name} belongs to can not be found behind {link}; {MOUNT_REMEDY}")
 
     def nvidia_gpus(self) -> frozenset[PciAddress]:
         """The addresses of all NVIDIA display and 3D controllers.
@@ -106,8 +110,11 @@ class Sysfs:
             SysfsError: The PCI devices can not be listed, so it is not known whether there are GPUs.
         """
         folder = self.root / "bus/pci/devices"
+        names = self._list(folder)
+        if not names:
+            raise SysfsError(f"{folder} is empty, so it is not this host's; {MOUNT_REMEDY}")
         try:
-            return frozenset(PciAddress.parse(name) for name in self._list(folder) if _is_nvidia_gpu(folder / name))
+            return frozenset(PciAddress.parse(name) for name in names if _is_nvidia_gpu(folder / name))
         except ValueError as error:
             raise SysfsError(f"{folder}: {error}") from error
 
@@ -151,10 +158,18 @@ def _device_of(link: Path) -> str | None:
     return None
 
 
+def _is_virtual(link: Path) -> bool:
+    try:
+        return "virtual" in link.readlink().parts
+    except OSError:
+        return False
+
+
 def _is_nvidia_gpu(device: Path) -> bool:
-    return _read(device / "vendor").strip().lower() == NVIDIA and _read(device / "class").strip().startswith(
-        DISPLAY_CONTROLLER
-    )
+    vendor = _read(device / "vendor").strip().lower()
+    if not vendor:
+        raise SysfsError(f"{device} tells no vendor, so whether it is a GPU is not known; {MOUNT_REMEDY}")
+    return vendor == NVIDIA and _read(device / "class").strip().startswith(DISPLAY_CONTROLLER)
 
 
 def _read(attribute: Path) -> str:

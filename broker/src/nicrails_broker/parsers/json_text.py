@@ -11,6 +11,8 @@ from nicrails_broker.parsers.errors import ParseError
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _EXCERPT_LENGTH = 80
+_MAX_DEPTH = 32
+_MAX_SEARCHED = 512 * 1024
 
 Path = tuple[str | int, ...]
 """Where in a document: keys and list positions from the root."""
@@ -87,6 +89,8 @@ def _refuse_constant(name: str) -> NoReturn:
 def locate(text: str, path: Path) -> tuple[int, int]:
     """1-based line and column at which the value at ``path`` starts, or its nearest container that is there.
 
+    A text that is too large to be searched for it gives its beginning.
+
     Args:
         text: A text that :func:`load` has read.
         path: Where to look.
@@ -114,7 +118,9 @@ def _place(text: str, offset: int) -> tuple[int, int]:
 
 
 def _values(text: str) -> Iterator[_Value]:
-    """Every value of a JSON text, in the order in which they start."""
+    """Every value of a JSON text, in the order in which they start, up to a depth and a size that real output has."""
+    if len(text) > _MAX_SEARCHED:
+        return
     at: list[str | int] = []
     wants_key = False
     is_value = True
@@ -138,6 +144,8 @@ def _values(text: str) -> Iterator[_Value]:
         elif is_value:
             yield _Value(tuple(at), match.start(), key_offset)
             if part in "[{":
+                if len(at) == _MAX_DEPTH:
+                    return
                 wants_key = part == "{"
                 at.append("" if wants_key else 0)
             is_value = part == "["

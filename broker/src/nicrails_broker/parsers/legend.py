@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nicrails_broker.parsers.errors import ParseError
 from nicrails_broker.parsers.nvidia_smi import Line, ended
 
-_DEVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_DEVICE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _PATH_LEGEND_LINE = re.compile(r"\s*[A-Z][A-Z0-9#]{0,7}\s*=\s*\S.*")
 _NIC_LEGEND_LINE = re.compile(r"\s*([A-Z]+[0-9]+):\s+(\S+)\s*(.*)")
 _DATA_DIRECT = re.compile(r"data-direct\b", re.IGNORECASE)

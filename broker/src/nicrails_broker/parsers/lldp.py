@@ -18,7 +18,7 @@ __all__ = ["MAX_BYTES", "SOURCE", "Neighbor", "interfaces", "parse_any", "parse_
 
 SOURCE = Json0.source
 
-MAX_BYTES = 2 << 20
+MAX_BYTES = 8 << 20
 """A neighbour takes about 2 KB of json0; this is room for 1,000 of them."""
 
 

@@ -47,6 +47,8 @@ class Captures:
     smi: Mapping[Command, Path]
 
 
+CONFIRM_LOSS = 1.0
+"""Seconds between two looks at lldpd before a lost neighbour is believed."""
 NO_CAPTURES = Captures(lldp=None, smi={})
 
 
@@ -85,6 +87,7 @@ def _host_lldp(settings: RailSourceSettings, around: Surroundings) -> RailSource
         naming=RailNaming(lldp.interface_regex, lldp.rail_id),
         sysfs=around.sysfs,
         emit=around.emit,
+        confirm=0.0 if around.captures.lldp is not None else CONFIRM_LOSS,
     )
 
 
@@ -126,6 +129,6 @@ def gpu_source(settings: GpuSourceSettings, around: Surroundings) -> GpuSource |
         return None
     source = GPU_SOURCES[gpu_operator.NAME](settings, around)
     if settings.gpu_node == "always":
-        return source
+        return OnGpuNodes(source, around.sysfs, ask_unseen=True)
     # Whoever gives both captures says that the machine has these GPUs.
     return OnGpuNodes(source, around.sysfs, ask_unseen=len(around.captures.smi) == len(Command))

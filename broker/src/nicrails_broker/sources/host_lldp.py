@@ -6,6 +6,7 @@ a neighbour says about itself has an influence on the rails.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from nicrails import PciAddress, RailId
@@ -47,19 +48,22 @@ class HostLldp:
         naming: Which interfaces are on which rail.
         sysfs: Of the host.
         emit: Is told about interfaces that are selected but have no neighbour.
+        confirm: Seconds after which a loss is looked at once more; 0 to believe it at once, as of a file.
     """
 
     name = NAME
 
-    def __init__(self, *, ask: Ask, naming: RailNaming, sysfs: Sysfs, emit: Emit) -> None:
+    def __init__(self, *, ask: Ask, naming: RailNaming, sysfs: Sysfs, emit: Emit, confirm: float = 0.0) -> None:
         self._ask = ask
+        self._confirm = confirm
+        self._before: frozenset[str] | None = None
         self._naming = naming
         self._sysfs = sysfs
         self._emit = emit
 
     async def discover(self) -> Rails:
         """See :class:`nicrails_broker.sources.rails.RailSource`."""
-        connected = interfaces(await read_neighbors(self._ask, self._emit))
+        connected = await self._connected()
         found: dict[PciAddress, set[RailId]] = {}
         try:
             for interface in sorted(connected):
@@ -70,7 +74,27 @@ class HostLldp:
         except (RailNameError, SysfsError) as error:
             raise SourceError(excerpt(str(error), 512)) from error
         self._emit(WithoutNeighbor(interfaces=idle))
+        self._before = frozenset(connected)
         return {address: tuple(sorted(rails)) for address, rails in sorted(found.items())}
+
+    async def _connected(self) -> tuple[str, ...]:
+        """The interfaces with a neighbour.
+
+        A lldpd that ends while lldpctl reads makes it print a part of the list, or nothing, with status 0. So an answer
+        that lacks a rail interface of the one before, or at first has none at all, must come twice.
+        """
+        connected = interfaces(await read_neighbors(self._ask, self._emit))
+        selected = {name for name in connected if self._selects(name)}
+        lost = (
+            not selected if self._before is None else {name for name in self._before if self._selects(name)} - selected
+        )
+        if lost and self._confirm > 0:
+            await asyncio.sleep(self._confirm)
+            if interfaces(await read_neighbors(self._ask, self._emit)) != connected:
+                raise SourceError(
+                    "lldpd gave two different answers within a moment, as it does while it restarts; it is asked again"
+                )
+        return connected
 
     def _selects(self, interface: str) -> bool:
         try:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import yaml
+
 from nicrails.kube import _light
 from nicrails.text import excerpt
 
@@ -122,7 +124,7 @@ class KubeconfigAccess:
         configuration = Configuration()
         try:
             await self._load(config_file=str(self._path), context=self._context, client_configuration=configuration)
-        except (self._broken, OSError, ValueError, KeyError, TypeError) as error:
+        except (self._broken, yaml.YAMLError, OSError, ValueError, KeyError, TypeError) as error:
             raise AccessError(f"kubeconfig {self._path}: {excerpt(str(error))}") from error
         return configuration
 

@@ -96,6 +96,10 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 }
 
 
+MAX_RETRY_AFTER = 300.0
+"""Seconds: a server's word is honoured up to here; one wrong answer must not stop a service for hours."""
+
+
 def error_from_answer(request: str, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Sort an answer with an error status; its body may be a Status object, plain text or HTML."""
     document = _status_object(body)
@@ -133,7 +137,7 @@ def _retry_after(headers: Mapping[str, str], details: object) -> float | None:
     if isinstance(details, dict):
         values.append(str(details.get("retryAfterSeconds", "")))
     seconds = [float(value) for value in values if value.isascii() and value.isdigit()]
-    return min(max(seconds), 3600.0) if seconds else None
+    return min(max(seconds), MAX_RETRY_AFTER) if seconds else None
 
 
 def _phrase(status: int) -> str:
