@@ -203,7 +203,12 @@ class Api:
         url = f"{self.endpoint.url}{path}?{urlencode({'watch': '1', **query}, quote_via=quote)}"
         async with self.session.get(url, headers={**self.headers, "Accept": accept}) as response:
             assert response.status == 200, await response.text()
-            yield Watch(response)
+            try:
+                yield Watch(response)
+            finally:
+                if response.connection is not None and response.connection.transport is not None:
+                    # Closing in order takes the other side's word, for which no event loop is left.
+                    response.connection.transport.abort()
 
 
 def _payload(body: object) -> io.BytesIO | None:

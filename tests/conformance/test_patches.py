@@ -114,6 +114,18 @@ async def test_json_patch_counts_list_items_from_both_ends(kube: Api) -> None:
     await kube.merge(path, {"metadata": {"finalizers": None}})
 
 
+async def test_a_json_patch_copies_three_megabytes_at_most(kube: Api) -> None:
+    """Copying a megabyte three times is a patch that does not apply; fewer copies apply."""
+    made = await kube.config_map("a", data={"x": "1"})
+    path = kube.path("configmaps", "a")
+    value = add("/data/big", "y" * 1024 * 1024)
+    copies = [{"op": "copy", "from": "/data/big", "path": f"/copy{number}"} for number in range(3)]
+    refused = await kube.json_patch(path, value, *copies, {"op": "remove", "path": "/data/big"})
+    assert (refused.code_and_reason, refused.json["details"]) == ((422, "Invalid"), {})
+    applied = await kube.json_patch(path, value, *copies[:2], {"op": "remove", "path": "/data/big"})
+    assert (applied.status, applied.revision) == (200, made["metadata"]["resourceVersion"])
+
+
 async def test_json_patch_unescapes_paths(kube: Api) -> None:
     """``~1`` is a slash and ``~0`` is a tilde."""
     await kube.config_map("a", annotations={"x/y": "1"})

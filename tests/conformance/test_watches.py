@@ -120,21 +120,18 @@ async def test_the_timeout_ends_a_watch_in_order(kube: Api) -> None:
 
 async def test_bookmarks_tell_the_version_before_the_end(kube: Api) -> None:
     """With ``allowWatchBookmarks`` a watch that is about to end sends the version to go on from."""
-    await kube.config_map("a")
-    start = await version(kube)
-    query = {"resourceVersion": start, "timeoutSeconds": "4", "allowWatchBookmarks": "true"}
+    # The real server has a bookmark only for a version that its cache of the resource has seen: that of an object.
+    start = (await kube.config_map("a"))["metadata"]["resourceVersion"]
+    query = {"resourceVersion": start, "timeoutSeconds": "4", "allowWatchBookmarks": "true", "labelSelector": "l=x"}
     async with kube.watch(kube.path("configmaps"), **query) as watch:
-        # A change elsewhere must show in the bookmark although this watch does not see it.
-        elsewhere = await kube.create(kube.path("serviceaccounts"), {"metadata": {"name": "elsewhere"}})
+        # What the selection leaves out shows in the version of the bookmark.
+        unseen = await kube.config_map("b")
         events = await watch.rest()
-    bookmarks = [event for event in events if event.type == "BOOKMARK"]
-    assert bookmarks
-    last = bookmarks[-1].object
-    assert (last["kind"], last["apiVersion"]) == ("ConfigMap", "v1")
-    assert set(last["metadata"]) == {"resourceVersion"}
-    assert bookmarks[-1].revision >= int(start)
-    assert all(event.type == "BOOKMARK" for event in events if event.name != "kube-root-ca.crt")
-    assert elsewhere["metadata"]["resourceVersion"]
+    assert {event.type for event in events} == {"BOOKMARK"}
+    last = events[-1]
+    assert (last.object["kind"], last.object["apiVersion"]) == ("ConfigMap", "v1")
+    assert set(last.object["metadata"]) == {"resourceVersion"}
+    assert last.revision >= int(unseen["metadata"]["resourceVersion"])
 
 
 async def test_without_being_asked_for_bookmarks_do_not_come(kube: Api) -> None:
@@ -201,12 +198,14 @@ async def test_only_a_collection_can_be_watched(kube: Api) -> None:
     assert answer.json == made
 
 
-async def test_a_watch_without_time_is_an_error_event(kube: Api) -> None:
-    """A negative ``timeoutSeconds`` gives one ERROR event."""
+async def test_a_watch_without_time_is_over_at_once(kube: Api) -> None:
+    """A negative ``timeoutSeconds`` shows no object: the stream ends, mostly after one ERROR event."""
+    await kube.config_map("a")
     async with kube.watch(kube.path("configmaps"), timeoutSeconds="-1") as watch:
-        (event,) = await watch.rest()
-    assert event.type == "ERROR"
-    assert (event.object["code"], event.object["message"]) == (500, "context deadline exceeded")
+        events = await watch.rest(within=5)
+    # The real server is sometimes too late for its own error.
+    outcome = [(event.type, event.object["code"], event.object["message"]) for event in events]
+    assert outcome in ([], [("ERROR", 500, "context deadline exceeded")])
 
 
 @pytest.mark.parametrize(
@@ -281,10 +280,10 @@ async def test_many_watches_see_every_change_in_order(kube: Api) -> None:
 
 async def test_a_watch_can_go_on_from_a_bookmark(kube: Api) -> None:
     """The version of a bookmark is a version to watch from."""
+    start = (await kube.config_map("before"))["metadata"]["resourceVersion"]
     query = {"allowWatchBookmarks": "true", "timeoutSeconds": "3", "labelSelector": "l=x"}
-    async with kube.watch(kube.path("configmaps"), resourceVersion=await version(kube), **query) as watch:
-        events = await watch.rest()
-    bookmark = events[-1]
+    async with kube.watch(kube.path("configmaps"), resourceVersion=start, **query) as watch:
+        bookmark = (await watch.rest())[-1]
     await kube.config_map("a", labels={"l": "x"})
     async with kube.watch(kube.path("configmaps"), resourceVersion=bookmark.revision, labelSelector="l=x") as watch:
         assert (await watch.next()).name == "a"

@@ -51,6 +51,12 @@ def _members(changes: Changes, shape: schema.Type, path: FieldPath, before: Json
 
 def _value(changes: Changes, shape: schema.Type, path: FieldPath, old: Any, new: Any) -> None:  # noqa: ANN401 - JSON
     present = old if new is None else new
+    if old is not None and new is not None and type(old) is not type(new):
+        # A field of no described type has become another type: all of it is new.
+        changes.written.add(path)
+        _members(changes, schema.ANY, path, old if isinstance(old, dict) else None, None)
+        _members(changes, schema.ANY, path, None, new if isinstance(new, dict) else None)
+        return
     if isinstance(present, dict) and (old or new) and not _atomic(shape):
         _members(changes, shape, path, old, new)
     elif isinstance(shape, schema.ListOf) and (shape.keys or shape.is_set) and (old or new):

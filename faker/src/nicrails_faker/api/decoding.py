@@ -15,7 +15,6 @@ MAX_BODY = 3 * 1024 * 1024
 """Bytes of a request's body; kube-apiserver's default."""
 
 _SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'
-_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 _OPERATION = schema.part("jsonPatchOp", schema.texts("op", "path", "from"))
 
 
@@ -28,21 +27,14 @@ def document(body: bytes, resource: Resource) -> Json:
     prefix = f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
     try:
         value = gojson.loads(body)
+        problem = gojson.type_problem(value)
     except gojson.JsonError as exc:
-        raise status.bad_request(f"{prefix}json parse error: {exc} ({gojson.summary(body)})") from exc
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        problem = f"json: cannot unmarshal {gojson.type_name(value)} into Go value of type {_TYPE_META}"
+        value, problem = None, str(exc)
+    if problem:
         raise status.bad_request(f"{prefix}json parse error: {problem} ({gojson.summary(body)})")
-    for name in ("apiVersion", "kind"):
-        if not isinstance(value.get(name, ""), str):
-            problem = (
-                f"json: cannot unmarshal {gojson.type_name(value[name])} into Go struct field .{name} of type string"
-            )
-            raise status.bad_request(f"{prefix}json parse error: {problem} ({gojson.summary(body)})")
-    _check_kind(value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind, resource)
-    return value
+    found: Json = value or {}
+    _check_kind(found.get("apiVersion") or resource.api_version, found.get("kind") or resource.kind, resource)
+    return found
 
 
 def typed(value: Json, resource: Resource, call: Call) -> Json:

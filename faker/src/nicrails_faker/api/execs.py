@@ -10,12 +10,11 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 from aiohttp import web
-from multidict import MultiMapping
 
 from nicrails_faker.api import status
 from nicrails_faker.api.operations import Operations
@@ -78,9 +77,9 @@ class ExecIO:
 
     async def message(self, channel: int, data: bytes) -> None:
         """Send one message on any channel, as it is."""
-        self._logged.response_bytes += len(data) + 1
         self._judged = self._judged or channel == ERROR
         await self._socket.send_bytes(bytes([channel]) + data)
+        self._logged.response_bytes += len(data) + 1
 
     async def status(self, document: Mapping[str, Any]) -> None:
         """Report the outcome as this ``Status``."""
@@ -158,37 +157,38 @@ def cut(request: web.Request) -> None:
     transport.abort()
 
 
-def locate(operations: Operations, namespace: str, name: str, query: MultiMapping[str]) -> ExecRequest:
-    """What is to be run where.
+def locate(operations: Operations, wanted: ExecRequest) -> ExecRequest:
+    """Find out where a command is to be run.
 
     Args:
         operations: To find pod and Node.
-        namespace: The pod's.
-        name: The pod's.
-        query: The request's.
+        wanted: What the client asks for; its container may be empty.
+
+    Returns:
+        The same, with the container's name.
 
     Raises:
         StatusError: 400 or 404, as the server refuses such a request before it turns to a kubelet.
     """
-    pods, nodes = operations.table.named("v1", "pods"), operations.table.named("v1", "nodes")
-    spec = operations.get(pods, (namespace, name)).document.get("spec", {})
-    regular = [item["name"] for item in spec.get("containers", ())]
-    names = [*(item["name"] for item in spec.get("initContainers", ())), *regular]
-    container = query.get("container", "")
+    pods, nodes = operations.table.named("v1", "pods"), operations.table.find("", "v1", "nodes")
+    pod, container = wanted.pod, wanted.container
+    spec = operations.get(pods, (wanted.namespace, pod)).document.get("spec", {})
+    regular = [item.get("name", "") for item in spec.get("containers", ())]
+    names = [*(item.get("name", "") for item in spec.get("initContainers", ())), *regular]
     if not container:
         if len(regular) != 1:
             choice = f", choose one of: [{' '.join(names)}]" if regular else ""
-            raise status.bad_request(f"a container name must be specified for pod {name}{choice}")
+            raise status.bad_request(f"a container name must be specified for pod {pod}{choice}")
         container = regular[0]
     elif container not in names:
-        raise status.bad_request(f"container {container} is not valid for pod {name}")
+        raise status.bad_request(f"container {container} is not valid for pod {pod}")
     node = spec.get("nodeName", "")
     if not node:
-        raise status.bad_request(f"pod {name} does not have a host assigned")
-    if operations.store.find(nodes, ("", node)) is None:
+        raise status.bad_request(f"pod {pod} does not have a host assigned")
+    if nodes is not None and operations.store.find(nodes, ("", node)) is None:
         # The server takes the Node's absence for the pod's.
         raise status.not_found(pods.subject, node)
-    return ExecRequest(namespace=namespace, pod=name, container=container, command=tuple(query.getall("command", [])))
+    return replace(wanted, container=container)
 
 
 def is_upgrade(request: web.Request) -> bool:

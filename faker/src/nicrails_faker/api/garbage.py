@@ -43,7 +43,11 @@ class GarbageCollector:
         before = owners(event.previous.document) if event.previous else []
         after = [] if event.kind == "DELETED" else owners(event.stored.document)
         for owner in before:
-            self._dependents.get(owner["uid"], set()).discard(target)
+            others = self._dependents.get(owner["uid"], set()) - {target}
+            if others:
+                self._dependents[owner["uid"]] = others
+            else:
+                self._dependents.pop(owner["uid"], None)
         for owner in after:
             self._dependents.setdefault(owner["uid"], set()).add(target)
         meta = event.stored.document["metadata"]

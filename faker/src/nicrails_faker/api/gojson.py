@@ -19,6 +19,7 @@ _SPACE = frozenset(" \t\r\n")
 _GO_ESCAPES = {
     '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
 }  # fmt: skip
+_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 _LITERALS = {"t": "true", "f": "false", "n": "null"}
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -54,6 +55,18 @@ def type_name(value: object) -> str:
             return "null"
         case _:
             return "object"
+
+
+def type_problem(value: object) -> str:
+    """Why a value can not be an object with kind and version; empty if it can."""
+    if value is None:
+        return ""
+    if not isinstance(value, dict):
+        return f"json: cannot unmarshal {type_name(value)} into Go value of type {_TYPE_META}"
+    for name in ("apiVersion", "kind"):
+        if not isinstance(value.get(name, ""), (str, type(None))):
+            return f"json: cannot unmarshal {type_name(value[name])} into Go struct field .{name} of type string"
+    return ""
 
 
 def quoted(text: str) -> str:

@@ -84,41 +84,35 @@ def _by(name: str, key: str, /, **fields: Type) -> ListOf:
     return ListOf(item=part(name, fields), keys=(key,), merge_key=key)
 
 
-_REFERENCE = atom("ObjectReference")
+_REFERENCE = atom("ObjectReference", **texts("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion"))
 _CONDITIONS = _by("Condition", "type", type=TEXT_ALWAYS, status=TEXT_ALWAYS)
-_CONTAINERS = ListOf(
-    item=part(
-        "Container",
-        name=TEXT_ALWAYS,
-        image=TEXT,
-        env=_by("EnvVar", "name"),
-        volumeMounts=_by("VolumeMount", "mountPath"),
-        ports=ListOf(
-            item=part("ContainerPort"),
-            keys=("containerPort", "protocol"),
-            defaults={"protocol": "TCP"},
-            merge_key="containerPort",
-        ),
-        resources=part("ResourceRequirements"),
+_QUANTITIES = Map(value=ANY)
+_CONTAINER = part(
+    "Container",
+    texts("image", "imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"),
+    name=TEXT_ALWAYS,
+    env=_by("EnvVar", "name"),
+    volumeMounts=_by("VolumeMount", "mountPath"),
+    ports=ListOf(
+        item=part("ContainerPort"),
+        keys=("containerPort", "protocol"),
+        defaults={"protocol": "TCP"},
+        merge_key="containerPort",
     ),
-    keys=("name",),
-    merge_key="name",
-    required=True,
+    resources=part("ResourceRequirements", requests=_QUANTITIES, limits=_QUANTITIES),
 )
 POD_SPEC = part(
     "PodSpec",
-    containers=_CONTAINERS,
-    initContainers=_by("Container", "name", name=TEXT_ALWAYS, image=TEXT),
+    texts("nodeName", "restartPolicy", "schedulerName", "serviceAccountName", "serviceAccount", "dnsPolicy"),
+    containers=ListOf(item=_CONTAINER, keys=("name",), merge_key="name", required=True),
+    initContainers=ListOf(item=_CONTAINER, keys=("name",), merge_key="name"),
     ephemeralContainers=_by("EphemeralContainer", "name"),
     volumes=_by("Volume", "name"),
     imagePullSecrets=ListOf(item=atom("LocalObjectReference"), keys=("name",), merge_key="name"),
     nodeSelector=TEXT_MAP,
-    nodeName=TEXT,
-    restartPolicy=TEXT,
-    schedulerName=TEXT,
-    serviceAccountName=TEXT,
     hostNetwork=FLAG,
-    tolerations=ListOf(item=part("Toleration")),
+    terminationGracePeriodSeconds=INT64_POINTER,
+    tolerations=ListOf(item=part("Toleration", texts("key", "operator", "value", "effect"))),
 )
 _CONTAINER_STATUSES = ListOf(item=part("ContainerStatus"))
 POD = kind(
@@ -142,14 +136,16 @@ NODE = kind(
         podCIDRs=ListOf(item=TEXT, is_set=True, merge_key="$value"),
         providerID=TEXT,
         unschedulable=FLAG,
-        taints=ListOf(item=part("Taint")),
+        taints=ListOf(item=part("Taint", texts("key", "value", "effect"))),
     ),
     status=part(
         "NodeStatus",
         conditions=_CONDITIONS,
         addresses=_by("NodeAddress", "type"),
-        capacity=Map(value=ANY),
-        allocatable=Map(value=ANY),
+        capacity=_QUANTITIES,
+        allocatable=_QUANTITIES,
+        daemonEndpoints=part("NodeDaemonEndpoints", kubeletEndpoint=part("DaemonEndpoint", Port=INT32_POINTER)),
+        nodeInfo=part("NodeSystemInfo"),
     ),
 )
 NAMESPACE = kind(

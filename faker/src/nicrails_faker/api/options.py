@@ -170,14 +170,16 @@ def _patch_problems(query: Query, media_type: str) -> Iterator[status.Cause]:
 def _delete_body(body: bytes) -> Json:
     try:
         value = gojson.loads(body)
+        problem = gojson.type_problem(value)
     except gojson.JsonError as exc:
-        raise status.bad_request(f"couldn't get version/kind; json parse error: {exc}") from exc
+        value, problem = None, str(exc)
+    if problem:
+        raise status.bad_request(f"couldn't get version/kind; json parse error: {problem}")
     if value is None:
         return {}
-    kind = value.get("kind") if isinstance(value, dict) else None
-    if kind not in {None, "", "DeleteOptions"}:
+    if value.get("kind") not in {None, "", "DeleteOptions"}:
         raise status.bad_request(
-            f'no kind "{kind}" is registered for version "meta.k8s.io/v1" in scheme "pkg/runtime/scheme.go:111"'
+            f'no kind "{value["kind"]}" is registered for version "meta.k8s.io/v1" in scheme "pkg/runtime/scheme.go:111"'
         )
     try:
         decoded: Json = _DELETE.decode(value, schema.Decoding(struct="DeleteOptions"))

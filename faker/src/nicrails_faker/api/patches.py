@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import orjson
+
 Json = dict[str, Any]
 
 MAX_OPERATIONS = 10_000
@@ -17,6 +19,10 @@ MAX_OPERATIONS = 10_000
 
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
+
+
+MAX_COPIED = 3 * 1024 * 1024
+"""Bytes of JSON that the ``copy`` operations of one patch may copy."""
 
 
 class PatchError(ValueError):
@@ -55,9 +61,9 @@ class _Patching:
 
     def __init__(self, document: Json) -> None:
         self.root = dict(document)
-        self._own = {id(self.root)}
-        # Keeps replaced containers alive, so that no id in ``_own`` is used again for another one.
-        self._kept: list[object] = [self.root]
+        # The containers that may be changed, by identity; as values they stay alive, so that no id is used again.
+        self._own: dict[int, object] = {id(self.root): self.root}
+        self._bytes_copied = 0
 
     def step(self, operation: Json) -> None:
         match operation.get("op"):
@@ -66,7 +72,8 @@ class _Patching:
             case "remove":
                 self._remove(_path(operation))
             case "replace" if operation.get("path") == "" and isinstance(operation.get("value"), dict):
-                self.__init__(operation["value"])  # type: ignore[misc]
+                self.root = dict(operation["value"])
+                self._own[id(self.root)] = self.root
             case "test" if operation.get("path") == "":
                 if not _equal(self.root, operation.get("value")):
                     raise PatchError("test of the whole document failed")
@@ -80,10 +87,20 @@ class _Patching:
                 self._remove(source)
                 self._add(target, value)
             case "copy":
-                value = self._get(_path(operation, "from"), missing_is_null=True)
+                value = self._copied(self._get(_path(operation, "from"), missing_is_null=True))
                 self._add(_path(operation), value)
             case other:
                 raise PatchError(f"unknown operation {str(other)[:40]!r}")
+
+    def _copied(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+        try:
+            data = orjson.dumps(value)
+        except orjson.JSONEncodeError as exc:
+            raise PatchError("a value that can not be copied") from exc
+        self._bytes_copied += len(data)
+        if self._bytes_copied > MAX_COPIED:
+            raise PatchError(f"more than {MAX_COPIED} bytes to copy")
+        return orjson.loads(data)
 
     def _add(self, path: list[str], value: Any) -> None:  # noqa: ANN401 - JSON
         container, key = self._container(path, change=True), path[-1]
@@ -138,8 +155,7 @@ class _Patching:
             if change and id(inner) not in self._own:
                 inner = dict(inner) if isinstance(inner, dict) else list(inner)
                 current[at] = inner
-                self._own.add(id(inner))
-                self._kept.append(inner)
+                self._own[id(inner)] = inner
             current = inner
         return current
 

@@ -55,6 +55,11 @@ class Server:
         self._closing = asyncio.Event()
         self._watches: set[watching.Watch] = set()
 
+    def open(self, address: str) -> None:
+        """Begin, or begin again, at ``host:port``."""
+        self.address = address
+        self._closing.clear()
+
     def close_streams(self) -> None:
         """End all watches and hanging requests in order, so that the server can go."""
         self._closing.set()
@@ -162,7 +167,13 @@ class Server:
 
     async def _exec(self, request: web.Request, logged: LoggedRequest) -> web.StreamResponse:
         info = logged.info
-        asked = execs.locate(self._operations, info.namespace, info.name, request.query)
+        wanted = execs.ExecRequest(
+            namespace=info.namespace,
+            pod=info.name,
+            container=info.query.get("container", ""),
+            command=tuple(request.query.getall("command", [])),
+        )
+        asked = execs.locate(self._operations, wanted)
         if not execs.is_upgrade(request):
             raise status.bad_request("Upgrade request required")
         if self.exec_handler is None:

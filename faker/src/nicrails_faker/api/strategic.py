@@ -38,6 +38,8 @@ def merge(document: Json, patch: Json, shape: schema.Type) -> Json:
             continue
         if key.startswith(_DELETE_VALUES):
             name = key.removeprefix(_DELETE_VALUES)
+            if not isinstance(value, list):
+                raise status.internal(f"invalid patch: {key} must hold a list")
             result[name] = [item for item in result.get(name, []) if item not in value]
         elif value is None:
             result.pop(key, None)
