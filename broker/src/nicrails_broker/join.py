@@ -69,7 +69,6 @@ def join(
 def _join_gpus(nics: Mapping[PciAddress, tuple[RailId, ...]], view: GpuView) -> Mapping[GpuUuid, Gpu]:
     _check_same_gpus(view)
     devices = _rail_devices(nics, view)
-    _check_unseen(nics, devices, view)
     members: dict[RailId, list[PciAddress]] = {}
     for nic, rails in nics.items():
         for rail in rails:
@@ -92,6 +91,7 @@ def _join_gpus(nics: Mapping[PciAddress, tuple[RailId, ...]], view: GpuView) -> 
             pci_address=address,
             rails={rail: _closest(gpu.index, rail, members[rail], distances) for rail in sorted(members)},
         )
+    _check_unseen(nics, devices, view)
     return gpus
 
 
