@@ -1,7 +1,7 @@
-"""The programs of a real control plane: where they are found, and how they are built from their Go modules.
+"""The programs of a real control plane, and Helm: where they are found, and how they are built from their Go modules.
 
-Looked for in ``KUBEBUILDER_ASSETS`` first (the ecosystem's name for such a folder), then in this project's cache. Tests
-only look; building is ``scripts/control-plane build``. The modules and their checksums are pinned in ``modules/``.
+Looked for in ``KUBEBUILDER_ASSETS`` first (the ecosystem's name for such a folder), then in this project's cache; Helm, of
+which any machine may have one, also on ``PATH``. Tests only look; building is ``scripts/control-plane build``. The modules and their checksums are pinned in ``modules/``.
 
 Standard library only: this runs before the project's environment exists.
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 REQUIRED = ("etcd", "kube-apiserver")
 """Without these there is no control plane."""
 
-BUILT = ("etcd", "kube-apiserver", "kube-controller-manager")
+BUILT = ("etcd", "kube-apiserver", "kube-controller-manager", "helm")
 """What is built unless asked otherwise."""
 
 _MODULES = Path(__file__).parent / "modules"
@@ -31,7 +31,10 @@ _PACKAGES = {
     "kube-apiserver": ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
     "kube-controller-manager": ("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
     "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
+    "helm": ("helm", "helm.sh/helm/v4/cmd/helm"),
 }
+_RELEASED = {"kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3", "helm": "helm.sh/helm/v4"}
+"""The Go module whose version is the release, for each folder of ``modules``."""
 
 
 class BuildError(RuntimeError):
@@ -39,17 +42,19 @@ class BuildError(RuntimeError):
 
 
 def version(module: str) -> str:
-    """The pinned version of ``kubernetes`` or ``etcd``, without the ``v``."""
-    path = {"kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3"}[module]
+    """The pinned version of ``kubernetes``, ``etcd`` or ``helm``, without the ``v``."""
+    path = _RELEASED[module]
     found = re.search(rf"\b{re.escape(path)} v(\S+)", (_MODULES / module / "go.mod").read_text())
     assert found is not None, f"{module}/go.mod does not require {path}"
     return found[1]
 
 
-def cache() -> Path:
-    """The folder of built programs; its name carries the versions, so another version is another folder."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "nicrails" / "control-plane" / f"{version('kubernetes')}-etcd-{version('etcd')}" / "bin"
+def cache(program: str = "kube-apiserver") -> Path:
+    """The folder that a program is built into; its name carries the versions, so another version is another folder."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nicrails"
+    if program == "helm":
+        return base / "helm" / version("helm") / "bin"
+    return base / "control-plane" / f"{version('kubernetes')}-etcd-{version('etcd')}" / "bin"
 
 
 def find() -> dict[str, Path]:
@@ -58,15 +63,19 @@ def find() -> dict[str, Path]:
     A folder given by ``KUBEBUILDER_ASSETS`` comes first and is completed from the cache: the folders that envtest ships
     have no controller manager.
     """
-    folders = [cache()]
+    folders = [cache(), cache("helm")]
     if assets := os.environ.get("KUBEBUILDER_ASSETS"):
         folders.insert(0, Path(assets))
-    return {
+    found = {
         name: path
         for folder in reversed(folders)
         for name in _PACKAGES
         if os.access(path := folder / name, os.X_OK) and path.is_file()
     }
+    # The pinned Helm comes before the machine's, so that a test says the same everywhere.
+    if "helm" not in found and (on_path := shutil.which("helm")) is not None:
+        found["helm"] = Path(on_path)
+    return found
 
 
 def build(names: list[str]) -> None:
@@ -75,11 +84,11 @@ def build(names: list[str]) -> None:
     Raises:
         BuildError: There is no usable Go, or a build failed.
     """
-    target = cache()
-    target.mkdir(parents=True, exist_ok=True)
-    with (target.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for name in names:
+    for name in names:
+        target = cache(name)
+        target.mkdir(parents=True, exist_ok=True)
+        with (target.parent / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if os.access(target / name, os.X_OK):
                 _say(f"{name}: already in {target}")
             else:
@@ -89,19 +98,19 @@ def build(names: list[str]) -> None:
 def prepare() -> int:
     """Build what a test run would lack, if this machine can; an exit status.
 
-    Without Go that is no failure unless ``REQUIRE`` demands the control plane: the tests then list what was not run.
+    Without Go that is no failure unless ``REQUIRE`` demands one of them: the tests then list what was not run.
     """
-    demanded = {"all", "control-plane", "garbage-collector"} & set(
+    demanded = {"all", "control-plane", "garbage-collector", "helm"} & set(
         os.environ.get("REQUIRE", "").replace(",", " ").split()
     )
-    # Who names a folder of programs has decided what to test with.
-    wanted = BUILT if demanded or not os.environ.get("KUBEBUILDER_ASSETS") else ()
+    # Who names a folder of programs has decided what control plane to test with; such a folder never has a Helm.
+    wanted = BUILT if demanded or not os.environ.get("KUBEBUILDER_ASSETS") else ("helm",)
     found = find()
     missing = [name for name in wanted if name not in found]
     if not missing:
         return 0
     if not demanded and shutil.which("go") is None:
-        _say(f"no Go to build {', '.join(missing)} with: what needs a real control plane will be listed as not run")
+        _say(f"no Go to build {', '.join(missing)} with: what needs them will be listed as not run")
         return 0
     try:
         build(missing)
@@ -125,6 +134,8 @@ def _build(name: str, out: Path) -> None:
             f" -X {base}.gitVersion=v{release} -X {base}.gitMajor={major} -X {base}.gitMinor={minor}"
             f" -X k8s.io/client-go/pkg/version.gitVersion=v{release}"
         )
+    elif module == "helm":
+        stamp = f" -X helm.sh/helm/v4/internal/version.version=v{release}"
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:
         made = Path(folder) / name
         # Go reads the module from a copy: it may rewrite go.mod, and this project's folder may be read-only.
@@ -145,13 +156,14 @@ def _go(folder: Path, *arguments: str) -> None:
         raise BuildError(f"`go {arguments[0]}` failed with status {done.returncode}; its own words are above")
 
 
-def pin(kubernetes: str, etcd: str) -> None:
+def pin(kubernetes: str, etcd: str, helm: str) -> None:
     """Write ``modules/`` anew for these versions, given without the ``v``."""
     with tempfile.TemporaryDirectory() as folder:
-        module = Path(folder) / "etcd"
-        _start_module(module)
-        _go(module, "get", "-tool", f"go.etcd.io/etcd/server/v3@v{etcd}")
-        _keep(module)
+        for name, release in (("etcd", etcd), ("helm", helm)):
+            module = Path(folder) / name
+            _start_module(module)
+            _go(module, "get", "-tool", f"{_PACKAGES[name][1]}@v{release}")
+            _keep(module)
         module = Path(folder) / "kubernetes"
         _start_module(module)
         _go(module, "mod", "download", f"k8s.io/kubernetes@v{kubernetes}")
@@ -196,6 +208,7 @@ def main(argv: list[str]) -> int:
     pinner = verbs.add_parser("pin", help="write tests/cluster/modules for other versions")
     pinner.add_argument("kubernetes", help="such as 1.36.3")
     pinner.add_argument("etcd", help="such as 3.6.16")
+    pinner.add_argument("helm", help="such as 4.3.1")
     arguments = parser.parse_args(argv)
     if arguments.verb == "build":
         if unknown := set(arguments.name) - set(_PACKAGES):
@@ -208,7 +221,7 @@ def main(argv: list[str]) -> int:
     elif arguments.verb == "prepare":
         return prepare()
     elif arguments.verb == "pin":
-        pin(arguments.kubernetes, arguments.etcd)
+        pin(arguments.kubernetes, arguments.etcd, arguments.helm)
     else:
         found = find()
         for name in BUILT:

@@ -53,6 +53,10 @@ def _garbage_collector() -> str | None:
     return None if "kube-controller-manager" in programs.find() else "kube-controller-manager not found"
 
 
+def _helm() -> str | None:
+    return None if "helm" in programs.find() else "helm not found"
+
+
 def _root() -> str | None:
     if os.geteuid() != 0:
         return "not running as root"
@@ -76,6 +80,11 @@ NEEDS = {
         probe=_garbage_collector,
         remedy="run `make cluster-programs` (needs Go); the folders that envtest ships have no controller manager",
         unproven="nothing was checked against Kubernetes' own garbage collector by these",
+    ),
+    "helm": Need(
+        probe=_helm,
+        remedy="run `make cluster-programs` (needs Go), or install Helm 4 on PATH",
+        unproven="nothing was checked against what the Helm chart renders by these",
     ),
     "root": Need(
         probe=_root,
