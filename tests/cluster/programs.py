@@ -1,4 +1,4 @@
-"""The programs of a real control plane, and Helm: where they are found, and how they are built from their Go modules.
+"""The programs of a real cluster, and Helm: where they are found, and how they are built from their Go modules.
 
 Looked for in ``KUBEBUILDER_ASSETS`` first (the ecosystem's name for such a folder), then in this project's cache; Helm, of
 which any machine may have one, also on ``PATH``. Tests only look; building is ``scripts/control-plane build``. The modules and their checksums are pinned in ``modules/``.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -22,7 +23,10 @@ from pathlib import Path
 REQUIRED = ("etcd", "kube-apiserver")
 """Without these there is no control plane."""
 
-BUILT = ("etcd", "kube-apiserver", "kube-controller-manager", "helm")
+NODES = ("kube-scheduler", "kubelet", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr", "pause")
+"""What a cluster with real nodes needs besides; nodes need root."""
+
+BUILT = ("etcd", "kube-apiserver", "kube-controller-manager", "helm", *NODES)
 """What is built unless asked otherwise."""
 
 _MODULES = Path(__file__).parent / "modules"
@@ -30,10 +34,21 @@ _PACKAGES = {
     "etcd": ("etcd", "go.etcd.io/etcd/server/v3"),
     "kube-apiserver": ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
     "kube-controller-manager": ("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    "kube-scheduler": ("kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    "kubelet": ("kubernetes", "k8s.io/kubernetes/cmd/kubelet"),
     "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
     "helm": ("helm", "helm.sh/helm/v4/cmd/helm"),
+    "containerd": ("containerd", "github.com/containerd/containerd/v2/cmd/containerd"),
+    "containerd-shim-runc-v2": ("containerd", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"),
+    "ctr": ("containerd", "github.com/containerd/containerd/v2/cmd/ctr"),
+    "pause": ("pause", "."),
 }
-_RELEASED = {"kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3", "helm": "helm.sh/helm/v4"}
+_RELEASED = {
+    "kubernetes": "k8s.io/kubernetes",
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "helm": "helm.sh/helm/v4",
+    "containerd": "github.com/containerd/containerd/v2",
+}
 """The Go module whose version is the release, for each folder of ``modules``."""
 
 
@@ -42,7 +57,12 @@ class BuildError(RuntimeError):
 
 
 def version(module: str) -> str:
-    """The pinned version of ``kubernetes``, ``etcd`` or ``helm``, without the ``v``."""
+    """The pinned version of ``kubernetes``, ``etcd``, ``helm`` or ``containerd``, without the ``v``.
+
+    This project's own ``pause`` has the first digits of its source's hash.
+    """
+    if module == "pause":
+        return hashlib.sha256((_MODULES / module / "main.go").read_bytes()).hexdigest()[:12]
     path = _RELEASED[module]
     found = re.search(rf"\b{re.escape(path)} v(\S+)", (_MODULES / module / "go.mod").read_text())
     assert found is not None, f"{module}/go.mod does not require {path}"
@@ -52,8 +72,9 @@ def version(module: str) -> str:
 def cache(program: str = "kube-apiserver") -> Path:
     """The folder that a program is built into; its name carries the versions, so another version is another folder."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nicrails"
-    if program == "helm":
-        return base / "helm" / version("helm") / "bin"
+    module, _ = _PACKAGES[program]
+    if module not in {"kubernetes", "etcd"}:
+        return base / module / version(module) / "bin"
     return base / "control-plane" / f"{version('kubernetes')}-etcd-{version('etcd')}" / "bin"
 
 
@@ -63,7 +84,7 @@ def find() -> dict[str, Path]:
     A folder given by ``KUBEBUILDER_ASSETS`` comes first and is completed from the cache: the folders that envtest ships
     have no controller manager.
     """
-    folders = [cache(), cache("helm")]
+    folders = [cache(name) for name in ("etcd", "helm", "containerd", "pause")]
     if assets := os.environ.get("KUBEBUILDER_ASSETS"):
         folders.insert(0, Path(assets))
     found = {
@@ -100,13 +121,13 @@ def prepare() -> int:
 
     Without Go that is no failure unless ``REQUIRE`` demands one of them: the tests then list what was not run.
     """
-    demanded = {"all", "control-plane", "garbage-collector", "helm"} & set(
+    demanded = {"all", "control-plane", "garbage-collector", "helm", "nodes"} & set(
         os.environ.get("REQUIRE", "").replace(",", " ").split()
     )
     # Who names a folder of programs has decided what control plane to test with; such a folder never has a Helm.
     wanted = BUILT if demanded or not os.environ.get("KUBEBUILDER_ASSETS") else ("helm",)
     found = find()
-    missing = [name for name in wanted if name not in found]
+    missing = [name for name in wanted if name not in found and (name not in NODES or demanded or os.geteuid() == 0)]
     if not missing:
         return 0
     if not demanded and shutil.which("go") is None:
@@ -156,7 +177,7 @@ def _go(folder: Path, *arguments: str) -> None:
         raise BuildError(f"`go {arguments[0]}` failed with status {done.returncode}; its own words are above")
 
 
-def pin(kubernetes: str, etcd: str, helm: str) -> None:
+def pin(kubernetes: str, etcd: str, helm: str, containerd: str) -> None:
     """Write ``modules/`` anew for these versions, given without the ``v``."""
     with tempfile.TemporaryDirectory() as folder:
         for name, release in (("etcd", etcd), ("helm", helm)):
@@ -164,6 +185,12 @@ def pin(kubernetes: str, etcd: str, helm: str) -> None:
             _start_module(module)
             _go(module, "get", "-tool", f"{_PACKAGES[name][1]}@v{release}")
             _keep(module)
+        module = Path(folder) / "containerd"
+        _start_module(module)
+        for owner, package in _PACKAGES.values():
+            if owner == "containerd":
+                _go(module, "get", "-tool", f"{package}@v{containerd}")
+        _keep(module)
         module = Path(folder) / "kubernetes"
         _start_module(module)
         _go(module, "mod", "download", f"k8s.io/kubernetes@v{kubernetes}")
@@ -209,6 +236,7 @@ def main(argv: list[str]) -> int:
     pinner.add_argument("kubernetes", help="such as 1.36.3")
     pinner.add_argument("etcd", help="such as 3.6.16")
     pinner.add_argument("helm", help="such as 4.3.1")
+    pinner.add_argument("containerd", help="such as 2.2.9")
     arguments = parser.parse_args(argv)
     if arguments.verb == "build":
         if unknown := set(arguments.name) - set(_PACKAGES):
@@ -221,7 +249,7 @@ def main(argv: list[str]) -> int:
     elif arguments.verb == "prepare":
         return prepare()
     elif arguments.verb == "pin":
-        pin(arguments.kubernetes, arguments.etcd, arguments.helm)
+        pin(arguments.kubernetes, arguments.etcd, arguments.helm, arguments.containerd)
     else:
         found = find()
         for name in BUILT:

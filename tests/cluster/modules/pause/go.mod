@@ -1,0 +1,3 @@
+module nicrails.test/pause
+
+go 1.26.0
