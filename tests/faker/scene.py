@@ -16,8 +16,7 @@ from nicrails.kube import JSON, MERGE_PATCH, Answer, ConflictError, KubeClient, 
 from nicrails_faker.api import EmbeddedCluster
 from nicrails_faker.mig import NodeTopology, read_topology
 from nicrails_faker.running import ServiceApp
-from nicrails_faker.topologies import TopologyStore
-from nicrails_faker.topologies.store import APPLY
+from nicrails_faker.topologies.store import APPLY, TopologyStore
 from tests.cluster.world import Json, World
 from tests.support.endpoint import ApiEndpoint
 from tests.support.waiting import eventually

@@ -11,19 +11,9 @@ import pytest
 
 from nicrails.kube import ApiError, ForbiddenError, InvalidError, KubeClient, KubeconfigAccess, UnreachableError
 from nicrails.service import ServiceError
+from nicrails_faker.arguments import ArgumentsError, add_arguments, add_node_argument, add_topology_arguments, node_of
 from nicrails_faker.reporting import explain
-from nicrails_faker.running import (
-    BAD_ARGUMENTS,
-    FAILED,
-    GOOD,
-    ArgumentsError,
-    ServiceApp,
-    add_arguments,
-    add_node_argument,
-    add_topology_arguments,
-    node_of,
-    run_service,
-)
+from nicrails_faker.running import BAD_ARGUMENTS, FAILED, GOOD, ServiceApp, run_service
 from tests.faker.scene import Scene
 from tests.support.ports import release_port, reserve_port
 

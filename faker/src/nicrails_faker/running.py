@@ -1,4 +1,4 @@
-"""What the faker's services on a cluster have in common: arguments, endpoints, and a bounded life.
+"""What the faker's services on a cluster have in common: endpoints, health, metrics, and a bounded life.
 
 A service is a function that adds its tasks to a :class:`ServiceApp`::
 
@@ -37,70 +37,11 @@ from nicrails.service import (
     stop_on_signals,
 )
 from nicrails.service.logs import configure
+from nicrails_faker.arguments import ArgumentsError
 from nicrails_faker.reporting import Metrics, Report, WatchReport
 
 GOOD, FAILED, BAD_ARGUMENTS = 0, 1, 2
-
 DISTRIBUTION = "nicrails-faker"
-LOG_LEVELS = ("debug", "info", "warning", "error")
-MAX_PORT = 65535
-
-
-class ArgumentsError(Exception):
-    """The arguments do not say what is needed; the message is one sentence."""
-
-
-def add_arguments(parser: argparse.ArgumentParser, *, port: int) -> None:
-    """Declare what every service takes.
-
-    Args:
-        parser: Of the service.
-        port: Where it listens by default.
-    """
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="for use outside a cluster")
-    parser.add_argument("--address", default="0.0.0.0", help="where to listen (%(default)s)")  # noqa: S104  (a pod's own)
-    parser.add_argument(
-        "--port",
-        type=_port,
-        default=port,
-        help="of /livez, /healthz, /readyz and /metrics (%(default)s); 0 takes a free one",
-    )
-    parser.add_argument("--log-level", choices=LOG_LEVELS, default="info", help="%(default)s by default")
-
-
-def add_topology_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = os.environ) -> None:
-    """Declare where the topology ConfigMaps are."""
-    parser.add_argument(
-        "--topology-name",
-        metavar="NAME",
-        default=environ.get("TOPOLOGY_CM_NAME") or "topology",
-        help="the cluster's ConfigMap; that of a Node is NAME-<node> (TOPOLOGY_CM_NAME, else topology)",
-    )
-    parser.add_argument(
-        "--topology-namespace",
-        metavar="NAMESPACE",
-        default=environ.get("TOPOLOGY_CM_NAMESPACE") or "gpu-operator",
-        help="where they are (TOPOLOGY_CM_NAMESPACE, else gpu-operator)",
-    )
-
-
-def add_node_argument(parser: argparse.ArgumentParser, environ: Mapping[str, str] = os.environ) -> None:
-    """Declare which Node the service is for; :func:`node_of` reads it."""
-    parser.add_argument(
-        "--node", metavar="NAME", default=environ.get("NODE_NAME") or "", help="the Node's name (NODE_NAME)"
-    )
-
-
-def node_of(arguments: argparse.Namespace) -> str:
-    """The Node's name.
-
-    Raises:
-        ArgumentsError: There is none.
-    """
-    node: str = arguments.node
-    if not node:
-        raise ArgumentsError("no Node is named; set NODE_NAME from the pod's spec.nodeName, or give --node NAME")
-    return node
 
 
 class ServiceApp:
@@ -180,9 +121,9 @@ def run_service(
 
     Args:
         name: Of the command.
-        arguments: With those of :func:`add_arguments`.
+        arguments: With those of :func:`nicrails_faker.arguments.add_arguments`.
         duties: Names of what it is there for.
-        build: Adds the service's tasks; called in the event loop; may raise :class:`ArgumentsError`.
+        build: Adds the service's tasks; called in the event loop; may raise ArgumentsError.
         environ: The environment.
 
     Returns:
@@ -224,9 +165,3 @@ def _access(kubeconfig: Path | None, environ: Mapping[str, str]) -> Access:
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return InClusterAccess(environ=environ)
     raise ArgumentsError("KUBERNETES_SERVICE_HOST is not set, so this is no pod; give --kubeconfig FILE")
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= MAX_PORT):
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no port; 0 to {MAX_PORT} are")
-    return int(text)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nicrails_faker.mig import NodeTopology, write_topology
-from nicrails_faker.topologies import TopologyError, cluster_topology, config_map_name, stored
+from nicrails_faker.topologies.config_maps import TopologyError, cluster_topology, config_map_name, stored
 
 _TEXT = write_topology(NodeTopology.create("n", gpu_product="NVIDIA-A100-SXM4-40GB", gpu_count=2))
 

@@ -7,7 +7,8 @@ import pytest
 
 from nicrails.kube import ConflictError
 from nicrails_faker.mig import NodeTopology, OtherDevice
-from nicrails_faker.topologies import NoTopologyError, TopologyError, TopologyStore
+from nicrails_faker.topologies.config_maps import NoTopologyError, TopologyError
+from nicrails_faker.topologies.store import TopologyStore
 from tests.faker.scene import Scene
 
 _NEW = NodeTopology.create("n", gpu_product="NVIDIA-A100-SXM4-40GB", gpu_count=2, gpu_memory=40960)

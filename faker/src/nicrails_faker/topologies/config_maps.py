@@ -96,7 +96,7 @@ def stored(config_map: Mapping[str, Any]) -> Stored:
     """
     metadata = config_map["metadata"]
     name = str(metadata["name"])
-    labels = _texts(metadata.get("labels"))
+    labels = texts(metadata.get("labels"))
     node = labels.get(NODE_LABEL, "")
     if labels.get(TOPOLOGY_LABEL) != "true" or not node:
         raise TopologyError(
@@ -108,7 +108,7 @@ def stored(config_map: Mapping[str, Any]) -> Stored:
         topology = read_topology(text)
     except DocumentError as error:
         raise TopologyError(f"ConfigMap {name}, {KEY}: {error}") from error
-    annotations = _texts(metadata.get("annotations"))
+    annotations = texts(metadata.get("annotations"))
     return Stored(
         topology=topology,
         text=text,
@@ -149,7 +149,8 @@ def cluster_topology(config_map: Mapping[str, Any]) -> ClusterTopology:
         raise TopologyError(f"ConfigMap {config_map['metadata']['name']}, {KEY}: {error}") from error
 
 
-def _texts(value: object) -> dict[str, str]:
+def texts(value: object) -> dict[str, str]:
+    """The texts of a JSON object of texts, such as labels; nothing if it is none."""
     if not isinstance(value, dict):
         return {}
     return {str(key): item for key, item in value.items() if isinstance(item, str)}

@@ -38,7 +38,8 @@ class TopologyStore:
         client: The API server.
         namespace: Where they are.
         name: The cluster's; that of a Node is ``<name>-<node>``.
-        field_manager: Who the API server says has written.
+        field_manager: Who the API server says has written; each service has its own, for what one has applied and then
+            leaves out goes.
     """
 
     def __init__(self, client: KubeClient, namespace: str, name: str, *, field_manager: str = FIELD_MANAGER) -> None:
@@ -129,25 +130,34 @@ class TopologyStore:
             else:
                 return wanted
 
-    async def apply(self, found: Stored, wanted: NodeTopology) -> None:
+    async def apply(self, found: Stored, wanted: NodeTopology, *, annotations: Mapping[str, str] | None = None) -> None:
         """Write a topology in place of exactly the one that was read.
+
+        Args:
+            found: What was read.
+            wanted: What is to stand there.
+            annotations: Those of this field manager: what it has applied before and leaves out now, goes.
 
         Raises:
             ConflictError: Another one stands there, or none.
             ApiError: The request failed.
         """
-        metadata = {
+        metadata: dict[str, Any] = {
             "name": found.name,
             "namespace": self.namespace,
             "uid": found.uid,
             "resourceVersion": found.resource_version,
         }
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        # A document that stays as it is keeps its spelling.
+        text = found.text if wanted == found.topology else write_topology(wanted)
         await self._client.request(
             "PATCH",
             self.path(found.name),
             query={"fieldManager": self._field_manager, "force": "true"},
             content_type=APPLY,
-            body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: write_topology(wanted)}},
+            body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}},
         )
 
     async def create(self, node: str, topology: NodeTopology, *, annotations: Mapping[str, str]) -> bool:
