@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from nicrails.text import excerpt
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 good, 1 failed or refused, 2 bad configuration or command line.",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('nicrails-broker')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     run = commands.add_parser(

@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="nicrails-observer",
         description="Owns the ConfigMap of GPU and NIC records and removes records of Nodes that are gone or replaced.",
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('nicrails-observer')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in (
         ("run", "run the service until SIGTERM or SIGINT"),
