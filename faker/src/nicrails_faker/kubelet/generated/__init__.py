@@ -1,0 +1,1 @@
+"""Made by scripts/kubelet-stubs; not to be edited."""
