@@ -9,8 +9,10 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
+from nicrails_faker import checker
 from nicrails_faker.mig import command
 
 GOOD, FAILED, BAD_ARGUMENTS = 0, 1, 2
@@ -44,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs nicrails without a GPU: an embedded Kubernetes API, simulated machines, a demonstration.",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('nicrails-faker')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     demo = commands.add_parser(
@@ -74,6 +77,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     api.add_argument("--directory", type=Path, metavar="DIR", help="where the machines are written")
     api.set_defaults(command=_api)
+
+    check = commands.add_parser(
+        "check",
+        help="whether a running embedded cluster, its observer and its brokers are right",
+        description="Waits until records, health and metrics are right; exit code 0 only then.",
+        allow_abbrev=False,
+    )
+    checker.add_arguments(check)
+    check.set_defaults(command=checker.run)
 
     machine = commands.add_parser("machine", help="simulated machines", allow_abbrev=False)
     verbs = machine.add_subparsers(title="commands", metavar="COMMAND", required=True)
