@@ -16,6 +16,7 @@ import shutil
 import ssl
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,6 +39,24 @@ CONTROLLERS = (
 
 _ROOM = 2 << 30
 """Bytes that a run may need: every write of a large object is kept by etcd as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a control plane runs.
+
+    Attributes:
+        address: Where this process reaches the API server.
+        port: Its port; None: a free one.
+        inside: The command that enters its network namespace; empty: it runs beside this process.
+    """
+
+    address: str = "127.0.0.1"
+    port: int | None = None
+    inside: Sequence[str] = ()
+
+
+LOOPBACK = Place()
 
 
 class ControlPlaneError(RuntimeError):
@@ -65,14 +84,17 @@ class ControlPlane:
         api_server_args: Sequence[str] = (),
         etcd_args: Sequence[str] = (),
         controllers: Sequence[str] = CONTROLLERS,
+        place: Place = LOOPBACK,
     ) -> None:
         self.folder = folder
+        self._place = place
         self.authority = Authority(folder)
         self.kubelet = self.authority.issue("kubelet", common_name="kubelet", addresses=["127.0.0.1"])
-        self._etcd_port, self._port = reserve_port(), reserve_port()
+        self._etcd_port = reserve_port()
+        self._port = place.port or reserve_port()
         token = secrets.token_urlsafe(24)
         self.endpoint = ApiEndpoint(
-            url=f"https://127.0.0.1:{self._port}", ca_file=self.authority.file, token=token, real=True
+            url=f"https://{place.address}:{self._port}", ca_file=self.authority.file, token=token, real=True
         )
         tokens = folder / "tokens.csv"
         tokens.write_text(f'{token},admin,admin,"system:masters"\n')
@@ -85,6 +107,7 @@ class ControlPlane:
             authority=self.authority,
             tokens=tokens,
             service_accounts=service_accounts,
+            address=place.address,
         )
         self._api_server = self._daemon("kube-apiserver", programs, [*options, *api_server_args])
         self._daemons = [self._etcd, self._api_server]
@@ -106,6 +129,7 @@ class ControlPlane:
         api_server_args: Sequence[str] = (),
         etcd_args: Sequence[str] = (),
         controllers: Sequence[str] = CONTROLLERS,
+        place: Place = LOOPBACK,
     ) -> Iterator[Self]:
         """A control plane in a temporary folder, ended and removed afterwards.
 
@@ -114,6 +138,7 @@ class ControlPlane:
             api_server_args: Further options of kube-apiserver; of an option given twice the last counts.
             etcd_args: Further options of etcd.
             controllers: What the controller manager runs; empty: there is none.
+            place: Where all that runs.
 
         Raises:
             ControlPlaneError: It did not come up.
@@ -126,6 +151,7 @@ class ControlPlane:
                 api_server_args=api_server_args,
                 etcd_args=etcd_args,
                 controllers=controllers,
+                place=place,
             )
             try:
                 plane.start()
@@ -145,7 +171,7 @@ class ControlPlane:
         """End all parts and give their ports back; the data is not needed any more, so nothing is asked to be tidy."""
         for daemon in reversed(self._daemons):
             daemon.kill()
-        for port in (self._port, self._etcd_port):
+        for port in (self._etcd_port, *(() if self._place.port else (self._port,))):
             release_port(port)
 
     def start_api_server(self, *, within: float = 50) -> None:
@@ -267,7 +293,7 @@ class ControlPlane:
             ControlPlaneError: The answer is not a success.
             OSError: Nothing answers.
         """
-        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=timeout, context=self._tls)
+        connection = http.client.HTTPSConnection(self._place.address, self._port, timeout=timeout, context=self._tls)
         try:
             headers = {**self.endpoint.headers, "Content-Type": "application/json"}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -280,7 +306,7 @@ class ControlPlane:
         return json.loads(data) if response.getheader("Content-Type") == "application/json" else data.decode()
 
     def _daemon(self, name: str, programs: Mapping[str, Path], options: Sequence[str]) -> Daemon:
-        return Daemon(name, [str(programs[name]), *options], self.folder)
+        return Daemon(name, [*self._place.inside, str(programs[name]), *options], self.folder)
 
     @functools.cached_property
     def _tls(self) -> ssl.SSLContext:

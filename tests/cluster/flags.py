@@ -26,20 +26,27 @@ def etcd(folder: Path, port: int) -> list[str]:
 
 
 def kube_apiserver(
-    folder: Path, port: int, etcd_port: int, *, authority: Authority, tokens: Path, service_accounts: KeyPair
+    folder: Path,
+    port: int,
+    etcd_port: int,
+    *,
+    authority: Authority,
+    tokens: Path,
+    service_accounts: KeyPair,
+    address: str,
 ) -> list[str]:
-    """Options of the API server: everything on loopback, certificates of ``authority``, static ``tokens``."""
+    """Options of the API server: everything on ``address``, certificates of ``authority``, static ``tokens``."""
     serving = authority.issue(
         "kube-apiserver",
         common_name="kube-apiserver",
-        addresses=["127.0.0.1", "10.96.0.1"],
+        addresses=sorted({"127.0.0.1", address, "10.96.0.1"}),
         hosts=["localhost", "kubernetes.default.svc"],
     )
     client = authority.issue("kubelet-client", common_name="kube-apiserver", groups=["system:masters"])
     return [
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-        "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1",
+        f"--bind-address={address}",
+        f"--advertise-address={address}",
         # An endpoint on loopback would be refused, and nothing here asks for one.
         "--endpoint-reconciler-type=none",
         f"--secure-port={port}",

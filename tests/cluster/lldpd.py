@@ -33,8 +33,8 @@ class Machine:
         lldpd: The daemon, to stop and start.
     """
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self.socket = folder / f"{name}.socket"
+    def __init__(self, name: str, folder: Path, socket: Path | None = None) -> None:
+        self.socket = socket or folder / f"{name}.socket"
         self._holder = Daemon(f"{name}-namespace", ["unshare", "--net", "sleep", "infinity"], folder)
         self._holder.start()
         eventually_sync(self._entered, within=10, what=f"the network namespace of {name} is made", interval=0.005)
@@ -106,11 +106,11 @@ class LldpLab:
         version: lldpd's version.
     """
 
-    def __init__(self, rails: Sequence[str], folder: Path) -> None:
+    def __init__(self, rails: Sequence[str], folder: Path, socket: Path | None = None) -> None:
         self.rails = list(rails)
         self.version = _run(["lldpd", "-v"]).strip()
         self._ports: dict[str, str] = {}
-        self.host = Machine("host", folder)
+        self.host = Machine("host", folder, socket)
         try:
             self.switch = Machine("switch", folder)
         except BaseException:
@@ -119,17 +119,20 @@ class LldpLab:
 
     @classmethod
     @contextlib.contextmanager
-    def running(cls, rails: Sequence[str] = RAILS, *, unplugged: Sequence[str] = ()) -> Iterator[Self]:
+    def running(
+        cls, rails: Sequence[str] = RAILS, *, unplugged: Sequence[str] = (), socket: Path | None = None
+    ) -> Iterator[Self]:
         """A lab whose host sees the switch on each of its rails, ended afterwards.
 
         Args:
             rails: The host's interfaces; none at all is allowed. A name has at most 15 characters.
             unplugged: Further interfaces of the host that have no neighbour.
+            socket: The host's control socket; by default somewhere in a temporary folder.
         """
         with tempfile.TemporaryDirectory(prefix="nicrails-lldp-") as name:
             Path(name).chmod(0o755)
             undo = reaper().folder(Path(name))
-            lab = cls([*rails, *unplugged], Path(name))
+            lab = cls([*rails, *unplugged], Path(name), socket)
             try:
                 for number, rail in enumerate(lab.rails):
                     lab._cable(rail, f"swp{number}")

@@ -15,10 +15,12 @@ import shutil
 import subprocess
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from tests.cluster import programs
+from tests.cluster.node import missing_tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,41 @@ def _root() -> str | None:
     return None
 
 
+def _nodes() -> str | None:
+    if cause := _garbage_collector() or _root() or missing_tools():
+        return cause
+    missing = [name for name in programs.NODES if name not in programs.find()]
+    return f"{', '.join(missing)} not found" if missing else None
+
+
+def _docker() -> str | None:
+    if cause := _absent(["docker"]):
+        return cause
+    if _succeeds(["docker", "version"]):
+        return None
+    return None if os.geteuid() == 0 and not _absent(["dockerd"]) else "no Docker engine answers"
+
+
+def _images() -> str | None:
+    if cause := _docker():
+        return cause
+    # A public base image may be pulled; where no registry can be reached one is made.
+    return None if _succeeds(["scripts/base-image", "find"]) else _absent(["mmdebstrap"])
+
+
+def _compose() -> str | None:
+    if cause := _images():
+        return cause
+    if _succeeds(["docker", "compose", "version"]) or shutil.which("docker-compose"):
+        return None
+    return "no Docker Compose"
+
+
+def _succeeds(argv: list[str]) -> bool:
+    root = Path(__file__).parent.parent.parent
+    return subprocess.run(argv, cwd=root, capture_output=True, check=False, timeout=30).returncode == 0
+
+
 NEEDS = {
     "control-plane": Need(
         probe=_control_plane,
@@ -95,6 +132,34 @@ NEEDS = {
         probe=lambda: _absent(["lldpd", "lldpcli", "lldpctl"]),
         remedy="install lldpd (Debian: `apt-get install --no-install-recommends lldpd`)",
         unproven="nothing was checked against a real lldpd by these",
+    ),
+    "nodes": Need(
+        probe=_nodes,
+        remedy=(
+            "run as root, `make cluster-programs` (needs Go), and install the rest"
+            " (Debian: `apt-get install --no-install-recommends runc containernetworking-plugins iptables iproute2`)"
+        ),
+        unproven="nothing was checked with a real kubelet and containerd by these",
+    ),
+    "docker": Need(
+        probe=_docker,
+        remedy="install and start Docker (Debian: `apt-get install --no-install-recommends docker.io`)",
+        unproven="nothing was checked in containers by these",
+    ),
+    "images": Need(
+        probe=_images,
+        remedy="install and start Docker, and mmdebstrap where no registry of images is reachable",
+        unproven="nothing was checked of the images by these",
+    ),
+    "compose": Need(
+        probe=_compose,
+        remedy="install Docker Compose (Debian: `apt-get install --no-install-recommends docker-compose`)",
+        unproven="nothing was checked of the Compose file by these",
+    ),
+    "promtool": Need(
+        probe=lambda: _absent(["promtool"]),
+        remedy="install promtool (Debian: `apt-get install --no-install-recommends prometheus`)",
+        unproven="nothing was checked by Prometheus's own linter by these",
     ),
 }
 
