@@ -84,6 +84,7 @@ class ControlPlane:
         api_server_args: Sequence[str] = (),
         etcd_args: Sequence[str] = (),
         controllers: Sequence[str] = CONTROLLERS,
+        controller_args: Sequence[str] = (),
         place: Place = LOOPBACK,
     ) -> None:
         self.folder = folder
@@ -118,7 +119,7 @@ class ControlPlane:
                 service_accounts=service_accounts,
                 controllers=controllers,
             )
-            self._daemons.append(self._daemon("kube-controller-manager", programs, options))
+            self._daemons.append(self._daemon("kube-controller-manager", programs, [*options, *controller_args]))
 
     @classmethod
     @contextlib.contextmanager

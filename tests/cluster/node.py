@@ -142,6 +142,14 @@ class RealNode:
         """
         self.run(*self._ctr, "images", "import", str(archive), within=120)
 
+    def kill_container(self, container: str) -> None:
+        """End a container's process as the kernel does when memory is short.
+
+        Args:
+            container: Its ID.
+        """
+        self.run(*self._ctr, "tasks", "kill", "--signal", "SIGKILL", container)
+
     def run(self, *argv: str, within: float = 20) -> str:
         """Run a command on the node; its output.
 

@@ -49,6 +49,8 @@ class NodeCluster:
             # Pods come by the Service address, which is another one of the namespace.
             api_server_args=["--bind-address=0.0.0.0", "--service-cluster-ip-range=10.96.0.0/16"],
             controllers=["*"],
+            # So that a test need not wait 50 s until a Node counts as lost.
+            controller_args=["--node-monitor-grace-period=8s", "--node-monitor-period=1s"],
             place=Place(address=f"10.77.{number}.1", port=443, inside=inside),
         )
         self.kubeconfig = self.plane.kubeconfig(folder / "kubeconfig")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -71,3 +71,13 @@ async def site(standing: Site) -> AsyncIterator[Site]:
         await standing.operator_ready()
         await standing.settled()
         yield standing
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the cluster was like when a test failed."""
+    report = yield
+    standing = getattr(item, "funcargs", {}).get("standing")
+    if report.failed and isinstance(standing, Site):
+        report.sections.append(("the cluster", standing.describe()))
+    return report

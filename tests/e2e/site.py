@@ -34,6 +34,7 @@ VALUES: Json = merged(
     at(f"{MAPPING}.startJitter", "0s"),
     at(f"{MAPPING}.refreshInterval", "2s"),
     at(f"{MAPPING}.verifyInterval", "1s"),
+    at(f"{MAPPING}.gpuSource.timeout", "3s"),
     {
         "broker": {
             "image": {"tag": TAG},
@@ -237,6 +238,25 @@ class Site:
             return True
 
         await eventually(condition, within=within, what="the GPU Operator's pods are ready", interval=0.2)
+
+    def describe(self) -> str:
+        """Nodes, pods, records, what the pods said last and what happened last, for the report of a failed test."""
+        parts = []
+        for arguments in (
+            ("get", "nodes"),
+            ("get", "pods", "--all-namespaces", "-o", "wide"),
+            ("-n", NAMESPACE, "get", "configmaps", CONFIG_MAP, "-o", "jsonpath={.data}"),
+            ("-n", NAMESPACE, "logs", "--prefix", "--tail=6", "-l", "app.kubernetes.io/component=broker"),
+            ("-n", NAMESPACE, "logs", "--prefix", "--tail=6", "-l", "app.kubernetes.io/component=observer"),
+            ("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"),
+        ):
+            try:
+                said = self.cluster.kubectl(*arguments)
+            except AssertionError as error:
+                said = str(error)
+            lines = [line[:600] for line in said.splitlines()[-25:]]
+            parts.append("\n".join([f"--- kubectl {' '.join(arguments)}", *lines]))
+        return "\n".join(parts)
 
     @contextlib.asynccontextmanager
     async def as_bearer(self, token: str) -> AsyncIterator[Bearer]:
