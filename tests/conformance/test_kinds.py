@@ -273,6 +273,15 @@ async def test_events_are_stored_and_selected(kube: Api) -> None:
     assert answer.causes == {("involvedObject.namespace", "FieldValueInvalid", message)}
 
 
+async def test_events_about_nodes_are_in_the_default_namespace(kube: Api) -> None:
+    """An event about an object without a namespace is taken in the namespace ``default``, and in no other."""
+    name = f"about-a-node-{kube.namespace}"
+    document = object_of("Event", name, involvedObject={"kind": "Node", "name": "x"})
+    made = await kube.create("/api/v1/namespaces/default/events", document)
+    assert made["involvedObject"] == {"kind": "Node", "name": "x"}
+    await kube.ask("DELETE", f"/api/v1/namespaces/default/events/{name}")
+
+
 async def test_namespaces_are_selected_by_phase(kube: Api) -> None:
     """``status.phase`` selects namespaces."""
     query = {"fieldSelector": f"status.phase=Active,metadata.name={kube.namespace}"}

@@ -39,7 +39,9 @@ def create(kind: str, document: Json) -> Iterator[Cause]:
             yield from _workload(document.get("spec", {}))
         case "Event":
             involved = document.get("involvedObject", {}).get("namespace", "")
-            if involved != document["metadata"].get("namespace"):
+            namespace = document["metadata"].get("namespace")
+            # Events about what has no namespace, such as a Node, are in this one.
+            if involved != namespace and (involved or namespace != "default"):
                 yield wrong("involvedObject.namespace", involved, "does not match event.namespace")
 
 
