@@ -130,6 +130,10 @@ class Scene:
             async with scene.client:
                 yield scene
 
+    def use(self, endpoint: ApiEndpoint, folder: Path) -> None:
+        """The services that are yet to come speak to this endpoint, with its credentials."""
+        self._access = KubeconfigAccess(_kubeconfig(endpoint, folder))
+
     def new_client(self) -> KubeClient:
         """Another client; close it."""
         return self._kind(self._access, user_agent="test/0")

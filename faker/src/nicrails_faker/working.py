@@ -88,6 +88,7 @@ class Worklist:
         self._again: set[str] = set()
         self._failing: dict[str, Backoff] = {}
         self._paused: dict[str, asyncio.TimerHandle] = {}
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._ready = asyncio.Event()
 
     def __len__(self) -> int:
@@ -104,6 +105,16 @@ class Worklist:
             self._waiting[name] = None
             self._ready.set()
 
+    def add_later(self, name: str, seconds: float) -> None:
+        """This name needs work after so many seconds, at the latest; what was said before of later work is forgotten."""
+        if (timer := self._alarms.pop(name, None)) is not None:
+            timer.cancel()
+        self._alarms[name] = asyncio.get_running_loop().call_later(seconds, self._alarm, name)
+
+    def _alarm(self, name: str) -> None:
+        del self._alarms[name]
+        self.add(name)
+
     async def run(self) -> None:
         """Work for ever."""
         try:
@@ -111,9 +122,10 @@ class Worklist:
                 for number in range(self._workers):
                     group.create_task(self._worker(), name=f"worker-{number}")
         finally:
-            for timer in self._paused.values():
-                timer.cancel()
-            self._paused.clear()
+            for timers in (self._paused, self._alarms):
+                for timer in timers.values():
+                    timer.cancel()
+                timers.clear()
 
     async def _worker(self) -> None:
         while True:

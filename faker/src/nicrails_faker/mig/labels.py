@@ -35,7 +35,7 @@ _GPU = frozenset(f"{GPU_RESOURCE}.{suffix}" for suffix in (*_SUFFIXES, *_ATTRIBU
 _ALWAYS = frozenset({FAKE_LABEL, PRESENT_LABEL, CAPABLE_LABEL, STRATEGY_LABEL})
 
 
-def feature_labels(topology: NodeTopology, *, strict: bool = False) -> Mapping[str, str]:
+def feature_labels(topology: NodeTopology, *, strict: bool = False) -> dict[str, str]:
     """The labels of a Node.
 
     Args:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from nicrails.kube import Backoff, ConflictError, KubeClient, NotFoundError, UnreachableError, core_path
+from nicrails.kube import Answer, Backoff, ConflictError, KubeClient, NotFoundError, UnreachableError, core_path
 from nicrails.text import excerpt
 from nicrails_faker.mig import ClusterTopology, NodeTopology, write_topology
 from nicrails_faker.topologies.config_maps import (
@@ -23,6 +24,7 @@ from nicrails_faker.topologies.config_maps import (
     cluster_topology,
     config_map_name,
     stored,
+    texts,
 )
 
 FIELD_MANAGER = "nicrails-faker"
@@ -130,13 +132,18 @@ class TopologyStore:
             else:
                 return wanted
 
-    async def apply(self, found: Stored, wanted: NodeTopology, *, annotations: Mapping[str, str] | None = None) -> None:
+    async def apply(
+        self, found: Stored, wanted: NodeTopology, *, annotations: Mapping[str, str] | None = None
+    ) -> Stored:
         """Write a topology in place of exactly the one that was read.
 
         Args:
             found: What was read.
             wanted: What is to stand there.
             annotations: Those of this field manager: what it has applied before and leaves out now, goes.
+
+        Returns:
+            What stands there now.
 
         Raises:
             ConflictError: Another one stands there, or none.
@@ -152,12 +159,20 @@ class TopologyStore:
             metadata["annotations"] = dict(annotations)
         # A document that stays as it is keeps its spelling.
         text = found.text if wanted == found.topology else write_topology(wanted)
-        await self._client.request(
+        answer = await self._client.request(
             "PATCH",
             self.path(found.name),
             query={"fieldManager": self._field_manager, "force": "true"},
             content_type=APPLY,
             body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}},
+        )
+        written = _metadata(answer)
+        return replace(
+            found,
+            topology=wanted,
+            text=text,
+            resource_version=str(written["resourceVersion"]),
+            annotations=texts(written.get("annotations")),
         )
 
     async def create(self, node: str, topology: NodeTopology, *, annotations: Mapping[str, str]) -> bool:
@@ -219,9 +234,18 @@ class TopologyStore:
             if error.reason != "NotFound":
                 raise UnreachableError(error.request, f"a 404 that is not the API server's: {error.message}") from error
             return None
-        config_map = answer.object()
-        metadata = config_map.get("metadata")
-        wanted = ("name", "uid", "resourceVersion")
-        if not isinstance(metadata, dict) or not all(isinstance(metadata.get(key), str) for key in wanted):
-            raise UnreachableError(answer.request, "the answer is an object without name, UID or resourceVersion")
-        return config_map
+        _metadata(answer)
+        return answer.object()
+
+
+def _metadata(answer: Answer) -> Mapping[str, Any]:
+    """The metadata of an object that was answered.
+
+    Raises:
+        UnreachableError: It has not what every object has, so this is not the answer of an API server.
+    """
+    metadata = answer.object().get("metadata")
+    wanted = ("name", "uid", "resourceVersion")
+    if not isinstance(metadata, dict) or not all(isinstance(metadata.get(key), str) for key in wanted):
+        raise UnreachableError(answer.request, "the answer is an object without name, UID or resourceVersion")
+    return metadata
