@@ -1,0 +1,1 @@
+"""Nodes without a kubelet: what they advertise follows their topology."""
