@@ -119,7 +119,11 @@ class RealNode:
         environment = {"PATH": path, "HOME": str(self._folder), "LANG": "C.UTF-8"}
         options = ["-c", str(self._folder / "containerd.toml")]
         self.containerd = Daemon(
-            "containerd", [*self.inside, str(self._programs["containerd"]), *options], self._folder, environment
+            "containerd",
+            [*self.inside, str(self._programs["containerd"]), *options],
+            self._folder,
+            environment,
+            behind=True,
         )
         self.containerd.start()
         eventually_sync(self._runtime_answers, within=30, what=f"containerd on {self.name} answers", interval=0.1)
@@ -131,7 +135,11 @@ class RealNode:
             f"--cert-dir={self._folder / 'pki'}",
         ]
         self.kubelet = Daemon(
-            "kubelet", [*self.inside, str(self._programs["kubelet"]), *options], self._folder, environment
+            "kubelet",
+            [*self.inside, str(self._programs["kubelet"]), *options],
+            self._folder,
+            environment,
+            behind=True,
         )
 
     def import_image(self, archive: Path) -> None:

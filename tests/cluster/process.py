@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,15 +21,23 @@ class Daemon:
         argv: What to run.
         logs: The folder of the log file; output of all starts is appended to it.
         environment: The whole environment, or None for this process's.
+        behind: The program is a child of what is started, as behind a command that enters a process namespace.
     """
 
     def __init__(
-        self, name: str, argv: Sequence[str], logs: Path, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        argv: Sequence[str],
+        logs: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        behind: bool = False,
     ) -> None:
         self.name = name
         self.log = logs / f"{name}.log"
         self._argv = list(argv)
         self._environment = environment
+        self._behind = behind
         self._process: subprocess.Popen[bytes] | None = None
         self._undo = -1
         self._paused = False
@@ -64,22 +73,36 @@ class Daemon:
         if self._process is None:
             return
         self.resume()
-        self._process.terminate()
+        if self._behind:
+            self._signal_group(signal.SIGTERM)
+        else:
+            self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=within)
+        deadline = time.monotonic() + within
+        while self._behind and self._signal_group(0) and time.monotonic() < deadline:
+            time.sleep(0.02)
         self.kill()
 
     def kill(self) -> None:
         """End the program and its children at once; return when it is gone."""
         if self._process is None:
             return
-        if self._process.poll() is None:
+        if self._behind or self._process.poll() is None:
             # The program leads a process group of its own.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._signal_group(signal.SIGKILL)
         self._process.wait()
         self._process = None
         reaper().forget(self._undo)
+
+    def _signal_group(self, number: int) -> bool:
+        """Send a signal to all processes of the group; whether there are any."""
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
 
     def pause(self) -> None:
         """Freeze the program: its connections stay open and nothing answers."""

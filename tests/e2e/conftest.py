@@ -56,8 +56,9 @@ async def bare(standing: Site) -> AsyncIterator[Site]:
     """The cluster without a release; one that a test leaves is taken away."""
     async with Api.on(standing.cluster.plane.endpoint) as api:
         standing.api = api
-        standing.uninstall()
-        await standing.operator_ready()
+        async with standing.checked():
+            standing.uninstall()
+            await standing.operator_ready()
         yield standing
         standing.uninstall()
 
@@ -67,9 +68,10 @@ async def site(standing: Site) -> AsyncIterator[Site]:
     """The cluster with a settled release of the usual values, whatever the test before did."""
     async with Api.on(standing.cluster.plane.endpoint) as api:
         standing.api = api
-        standing.install()
-        await standing.operator_ready()
-        await standing.settled()
+        async with standing.checked():
+            standing.install()
+            await standing.operator_ready()
+            await standing.settled()
         yield standing
 
 

@@ -68,6 +68,7 @@ class Site:
     helm: Helm
     machines: dict[str, InstalledMachine]
     api: Api = field(init=False)
+    _broken: str = ""
 
     @classmethod
     @contextlib.contextmanager
@@ -80,6 +81,16 @@ class Site:
             cluster.plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         cluster.plane.request("POST", f"/apis/apps/v1/namespaces/{OPERATOR}/daemonsets", operator())
         yield cls(cluster=cluster, helm=Helm(folder, cluster.kubeconfig), machines=machines)
+
+    @contextlib.asynccontextmanager
+    async def checked(self) -> AsyncIterator[None]:
+        """What brings the cluster into the state that a test starts from; once that failed, it fails at once."""
+        assert not self._broken, f"an earlier test left the cluster unusable: {self._broken}"
+        try:
+            yield
+        except (AssertionError, HelmError) as error:
+            self._broken = str(error)[:1000]
+            raise
 
     # --- the release ---------------------------------------------------------------------------------------------
 
