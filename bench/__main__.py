@@ -9,13 +9,14 @@ from pathlib import Path
 
 import orjson
 
-from bench import broker, observer, parsing
+from bench import broker, fake_nodes, observer, parsing
 from bench.report import Figure, table
 
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure]]] = {
     "parsing": parsing.run,
     "broker": broker.run,
     "observer": observer.run,
+    "fake-nodes": fake_nodes.run,
 }
 
 

@@ -6,24 +6,19 @@ Runs on a real etcd and kube-apiserver where their programs are found, else on t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import ssl
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import orjson
 
+from bench.api import Api, running_api
 from bench.processes import Program, running, wait_healthy
 from bench.report import Figure, percentile
-from nicrails_faker.api import EmbeddedCluster
-from tests.cluster import programs
-from tests.cluster.controlplane import ControlPlane
 from tests.support.ports import reserve_port
 
 NODES = int(os.environ.get("BENCH_NODES", "5000"))
@@ -34,27 +29,6 @@ MEMORY_LIMIT_MIB, STALL_LIMIT_MS, DELETION_LIMIT_MS = 64.0, 50.0, 250.0
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Api:
-    """An API server and how to reach it."""
-
-    kind: str
-    url: str
-    kubeconfig: Path
-    session: aiohttp.ClientSession
-    tls: ssl.SSLContext | bool
-
-    async def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
-        """One request that must succeed."""
-        headers = {"Content-Type": content_type}
-        data = None if body is None else orjson.dumps(body)
-        async with self.session.request(method, self.url + path, data=data, headers=headers, ssl=self.tls) as answer:
-            text = await answer.read()
-            if answer.status >= 300:
-                raise RuntimeError(f"{method} {path}: {answer.status} {text[:300]!r}")
-            return orjson.loads(text)
-
-
 def run() -> Iterator[Figure]:
     """Measure."""
     yield from asyncio.run(_measure())
@@ -63,7 +37,7 @@ def run() -> Iterator[Figure]:
 async def _measure() -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        async with _api(folder) as api:
+        async with running_api(folder, window=2 * NODES) as api:
             await _populate(api)
             floor = await asyncio.to_thread(_resident, folder, api, "floor", enabled=False)
             resident, peak = await asyncio.to_thread(_resident, folder, api, "observer", enabled=True)
@@ -104,31 +78,6 @@ async def _measure() -> list[Figure]:
             note=f"{on}; {len(latencies)} deletions; p50 {percentile(latencies, 0.5):.0f} ms",
         ),
     ]
-
-
-@contextlib.asynccontextmanager
-async def _api(folder: Path) -> AsyncIterator[Api]:
-    kubeconfig = folder / "kubeconfig"
-    found = programs.find()
-    if not {"etcd", "kube-apiserver"} <= found.keys():
-        async with EmbeddedCluster(log_size=100, window=2 * NODES) as cluster, aiohttp.ClientSession() as session:
-            yield Api(
-                kind="embedded API",
-                url=cluster.url,
-                kubeconfig=cluster.kubeconfig(kubeconfig),
-                session=session,
-                tls=True,
-            )
-        return
-    with ControlPlane.running(found) as plane:
-        async with aiohttp.ClientSession(headers=plane.endpoint.headers) as session:
-            yield Api(
-                kind="kube-apiserver",
-                url=plane.endpoint.url,
-                kubeconfig=plane.kubeconfig(kubeconfig),
-                session=session,
-                tls=plane.endpoint.ssl_context() or True,
-            )
 
 
 def _node(index: int) -> dict[str, Any]:

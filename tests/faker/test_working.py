@@ -45,6 +45,21 @@ def test_an_empty_first_list_is_told_too() -> None:
     assert told == [""]
 
 
+def test_an_older_version_never_takes_the_place_of_a_newer_one() -> None:
+    """What an answer to a write has put in stays when the watch shows what was before; unknown versions are all taken."""
+    told: list[str] = []
+    cache: Cache[tuple[str, str]] = Cache(lambda item: item[0], told.append, version=lambda item: item[1])
+    cache.changed(("a", "9"))
+    cache.changed(("a", "10"))
+    cache.changed(("a", "9"))
+    assert cache.items == {"a": ("a", "10")}
+    assert told == ["a", "a"]
+    cache.changed(("a", "x"))
+    cache.removed(("a", "9"))
+    cache.changed(("a", "8"))
+    assert cache.items == {"a": ("a", "8")}
+
+
 @contextlib.asynccontextmanager
 async def _working(work: Callable[[str], Awaitable[bool]], *, workers: int = 2) -> AsyncIterator[Worklist]:
     worklist = Worklist(work, workers=workers, rng=random.Random(1), initial=0.02, cap=0.05)

@@ -19,13 +19,18 @@ class Cache(Generic[T]):
     Args:
         key: The name of an item.
         changed: Told each name whose item came, changed or went.
+        version: The resourceVersion of an item, where answers to writes are put in besides what the watch shows: an older
+            item then never takes the place of a newer one. "" is unknown.
 
     Attributes:
         items: By name.
         synced: Whether a complete list was read at least once; before that, absence means nothing.
     """
 
-    def __init__(self, key: Callable[[T], str], changed: Callable[[str], None]) -> None:
+    def __init__(
+        self, key: Callable[[T], str], changed: Callable[[str], None], *, version: Callable[[T], str] = lambda _: ""
+    ) -> None:
+        self._version = version
         self.items: dict[str, T] = {}
         self.synced = False
         self._key = key
@@ -33,7 +38,9 @@ class Cache(Generic[T]):
 
     def replaced(self, items: Sequence[T]) -> None:
         """These are all the items; the first time, each name is told."""
-        before, self.items = self.items, {self._key(item): item for item in items}
+        before = dict(self.items)
+        self.items.clear()  # who holds on to it sees what it becomes
+        self.items.update((self._key(item), item) for item in items)
         first, self.synced = not self.synced, True
         for name in before.keys() | self.items.keys():
             if first or before.get(name) != self.items.get(name):
@@ -45,9 +52,16 @@ class Cache(Generic[T]):
     def changed(self, item: T) -> None:
         """An item was added or modified."""
         name = self._key(item)
-        if self.items.get(name) != item:
-            self.items[name] = item
-            self._changed(name)
+        before = self.items.get(name)
+        if before is not None and (before == item or self._is_older(item, before)):
+            return
+        self.items[name] = item
+        self._changed(name)
+
+    def _is_older(self, one: T, other: T) -> bool:
+        # They are numbers that can be compared: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
+        versions = self._version(one), self._version(other)
+        return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
     def removed(self, item: T) -> None:
         """An item was deleted."""

@@ -8,12 +8,12 @@ from nicrails_faker.fakenodes.metrics import Metrics
 from nicrails_faker.migfaker.metrics import Metrics as MigMetrics
 from nicrails_faker.migfaker.nodes import NodeWriter
 from nicrails_faker.migfaker.reconciler import Reconciler
-from nicrails_faker.migfaker.seen import SeenNode, nodes
+from nicrails_faker.migfaker.seen import node_cache, nodes
 from nicrails_faker.migfaker.teller import Options, Teller
 from nicrails_faker.running import ServiceApp
 from nicrails_faker.topologies.documents import document_cache, documents
 from nicrails_faker.topologies.store import TopologyStore
-from nicrails_faker.working import Cache, Outcomes, Worklist
+from nicrails_faker.working import Outcomes, Worklist
 
 FIELD_MANAGER = "nicrails-faker-nodes"
 NODES, DOCUMENTS, FAKE_NODES = "nodes", "config-maps", "fake-nodes"
@@ -53,7 +53,7 @@ def build(app: ServiceApp, *, namespace: str, name: str, fake: FakeNodes, option
             for every in seen.items.keys() | {NOBODY}:
                 worklist.add(every)
 
-    seen: Cache[SeenNode] = Cache(lambda item: item.name, changed)
+    seen = node_cache(changed)
     known = document_cache(changed)
     mig = MigMetrics(app.registry)
     writer = NodeWriter(client, seen, field_manager=FIELD_MANAGER)
@@ -72,6 +72,8 @@ def build(app: ServiceApp, *, namespace: str, name: str, fake: FakeNodes, option
     )
     app.tasks |= {
         NODES: Reflector(client, nodes(), seen, app.watch_report(NODES, app.report(NODES))).run,
-        DOCUMENTS: Reflector(client, documents(store), known, app.watch_report(DOCUMENTS, app.report(DOCUMENTS))).run,
+        DOCUMENTS: Reflector(
+            client, documents(store, known=known.items), known, app.watch_report(DOCUMENTS, app.report(DOCUMENTS))
+        ).run,
         FAKE_NODES: worklist.run,
     }

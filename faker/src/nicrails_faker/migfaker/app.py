@@ -8,14 +8,14 @@ from nicrails_faker.migfaker.metrics import Metrics
 from nicrails_faker.migfaker.nodes import NodeWriter
 from nicrails_faker.migfaker.plugin import PluginRestart
 from nicrails_faker.migfaker.reconciler import Reconciler
-from nicrails_faker.migfaker.seen import SeenNode, nodes
+from nicrails_faker.migfaker.seen import node_cache, nodes
 from nicrails_faker.migfaker.teller import Options, Teller
 from nicrails_faker.reporting import explain
 from nicrails_faker.running import ServiceApp
 from nicrails_faker.topologies.config_maps import TopologyError
 from nicrails_faker.topologies.documents import document_cache, documents
 from nicrails_faker.topologies.store import TopologyStore
-from nicrails_faker.working import Cache, Outcomes, Worklist
+from nicrails_faker.working import Outcomes, Worklist
 
 FIELD_MANAGER = "nicrails-faker-mig"
 NODE, DOCUMENT, MIG = "node", "config-map", "mig"
@@ -75,7 +75,7 @@ def build(
     def changed(_: str) -> None:
         worklist.add(node)
 
-    seen: Cache[SeenNode] = Cache(lambda item: item.name, changed)
+    seen = node_cache(changed)
     known = document_cache(changed)
     metrics = Metrics(app.registry)
     reconciler = Reconciler(
@@ -89,7 +89,7 @@ def build(
         plugin=None if plugin_selector is None else PluginRestart(client, namespace, plugin_selector),
     )
     try:
-        document = documents(store, node)
+        document = documents(store, node, known=known.items)
     except TopologyError as error:
         raise ArgumentsError(str(error)) from error
     app.tasks |= {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from nicrails_faker.mig.labels import STATE_LABEL
 from nicrails_faker.mig.mapping import ANNOTATION as MAPPING_ANNOTATION
 from nicrails_faker.mig.profiles import RESOURCE_PREFIX
 from nicrails_faker.topologies.config_maps import KWOK_ANNOTATION, texts
+from nicrails_faker.working import Cache
 
 CONFIG_ANNOTATION = "run.ai/mig.config"
 ERROR_ANNOTATION = "nicrails.io/mig-config-error"
@@ -74,6 +75,11 @@ class SeenNode:
     def is_dynamic(self) -> bool:
         """Whether requests for this Node are served."""
         return self.labels.get(DYNAMIC_LABEL) == "true"
+
+
+def node_cache(changed: Callable[[str], None]) -> Cache[SeenNode]:
+    """A cache of Nodes by name."""
+    return Cache(lambda item: item.name, changed, version=lambda item: item.resource_version)
 
 
 def nodes(name: str | None = None) -> Collection[SeenNode]:

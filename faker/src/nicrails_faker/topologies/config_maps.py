@@ -85,11 +85,12 @@ def config_map_name(topology: str, node: str) -> str:
     return name
 
 
-def stored(config_map: Mapping[str, Any]) -> Stored:
+def stored(config_map: Mapping[str, Any], known: Stored | None = None) -> Stored:
     """The topology in a ConfigMap.
 
     Args:
         config_map: As the API server gives it.
+        known: What was read before; an equal text has an equal topology, and is not read again.
 
     Raises:
         TopologyError: It is not the ConfigMap of a Node's topology, or its document is unreadable.
@@ -105,7 +106,7 @@ def stored(config_map: Mapping[str, Any]) -> Stored:
         )
     text = document_of(config_map)
     try:
-        topology = read_topology(text)
+        topology = known.topology if known is not None and known.text == text else read_topology(text)
     except DocumentError as error:
         raise TopologyError(f"ConfigMap {name}, {KEY}: {error}") from error
     annotations = texts(metadata.get("annotations"))

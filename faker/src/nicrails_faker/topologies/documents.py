@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from nicrails.kube import Collection
@@ -33,22 +34,25 @@ Document: TypeAlias = Stored | Unreadable
 
 def document_cache(changed: Callable[[str], None]) -> Cache[Document]:
     """A cache of documents by the Node's name."""
-    return Cache(lambda item: item.node, changed)
+    return Cache(lambda item: item.node, changed, version=lambda item: item.resource_version)
 
 
-def documents(store: TopologyStore, node: str | None = None) -> Collection[Document]:
+def documents(
+    store: TopologyStore, node: str | None = None, *, known: Mapping[str, Document] = MappingProxyType({})
+) -> Collection[Document]:
     """The documents to follow.
 
     Args:
         store: Where they are.
         node: The Node whose document alone is followed; None follows all.
+        known: Those that are known, by the Node's name; a text that is known is not read again.
 
     Raises:
         TopologyError: No ConfigMap can have the Node's name.
     """
 
     def extract(config_map: Mapping[str, Any]) -> Document:
-        return read_document(store.name, config_map)
+        return read_document(store.name, config_map, known)
 
     if node is None:
         return Collection(path=store.path(), extract=extract, label_selector=TOPOLOGY_SELECTOR, metadata_only=False)
@@ -56,17 +60,21 @@ def documents(store: TopologyStore, node: str | None = None) -> Collection[Docum
     return Collection(path=store.path(), extract=extract, field_selector=selector, metadata_only=False)
 
 
-def read_document(topology: str, config_map: Mapping[str, Any]) -> Document:
+def read_document(
+    topology: str, config_map: Mapping[str, Any], known: Mapping[str, Document] = MappingProxyType({})
+) -> Document:
     """The document in a ConfigMap.
 
     Args:
         topology: The name of the cluster's ConfigMap.
         config_map: As the API server gives it.
+        known: Documents that are known, by the Node's name.
     """
     name = str(config_map["metadata"]["name"])
     node = name.removeprefix(f"{topology}-")
+    before = known.get(node)
     try:
-        found = stored(config_map)
+        found = stored(config_map, before if isinstance(before, Stored) else None)
     except TopologyError as error:
         reason = str(error)
     else:
