@@ -74,10 +74,10 @@ class FakeKubelet:
         self.refuse: set[str] = set()
         self._server: aio.Server | None = None
 
-    async def start(self) -> None:
-        """Start, as a new process: all sockets are removed, nobody is registered."""
+    async def start(self, *, keep: bool = False) -> None:
+        """Start, as a new process: nobody is registered, and all sockets are removed unless they are to be kept."""
         for file in self.directory.iterdir():
-            if stat.S_ISSOCK(file.stat().st_mode):
+            if stat.S_ISSOCK(file.stat().st_mode) and not keep:
                 file.unlink()
         self.plugins.clear()
         self._server = aio.server()

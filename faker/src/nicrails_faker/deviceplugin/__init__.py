@@ -1,0 +1,1 @@
+"""The kubelet device plugin: advertises a Node's fake GPUs and slices, and follows their topology."""
