@@ -31,13 +31,15 @@ PAUSE = "localhost/pause:1"
 
 _CGROUPS = Path("/sys/fs/cgroup")
 
-# The kubelet's device plugin folder is a constant in its code, so every node has a mount of its own there.
+# The kubelet's device plugin folder is a constant in its code, so every node has a mount of its own there; and two
+# kubelets would remove each other's logs as orphans.
 _START = f"""
 mount --make-rprivate /
 mkdir -p {KUBELET} {HOST} {FAKER} /run/netns
 mount --bind "$1/kubelet" {KUBELET}
 mount --bind "$1/host" {HOST}
 mount --bind "$1/faker" {FAKER}
+mount --bind "$1/log" /var/log
 mount -t tmpfs tmpfs /run/netns
 mount --make-rshared /
 exec "$2"
@@ -102,7 +104,7 @@ class RealNode:
         self.host = folder / "host"
         self.faker = folder / "faker"
         self._ctr = [str(programs["ctr"]), "-a", str(folder / "containerd.sock"), "-n", "k8s.io"]
-        for name in ("containerd", "kubelet", "cni", "host/lldpd", "host/sys", "faker"):
+        for name in ("containerd", "kubelet", "cni", "host/lldpd", "host/sys", "faker", "log"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         enter = ["nsenter", f"--net=/proc/{lab.host.holder}/ns/net"]
         start = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", _START, "sh"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.chart.combinations import ANNOTATIONS, POLICIES
 from tests.cluster import programs
 from tests.cluster.api import Api
 from tests.cluster.nodecluster import NodeCluster
@@ -61,6 +62,18 @@ async def bare(standing: Site) -> AsyncIterator[Site]:
             await standing.operator_ready()
         yield standing
         standing.uninstall()
+
+
+@pytest_asyncio.fixture
+async def hardened(standing: Site) -> AsyncIterator[Site]:
+    """The cluster with a settled release that has annotations and the admission policies."""
+    async with Api.on(standing.cluster.plane.endpoint) as api:
+        standing.api = api
+        async with standing.checked():
+            standing.install(POLICIES, ANNOTATIONS)
+            await standing.operator_ready()
+            await standing.settled()
+        yield standing
 
 
 @pytest_asyncio.fixture

@@ -62,12 +62,14 @@ class Site:
         helm: Speaks to the cluster as administrator.
         machines: What stands in each Node's host folder, by Node.
         api: The administrator's client; new for every test.
+        installed: The values of the release; None: nobody knows, or there is none.
     """
 
     cluster: NodeCluster
     helm: Helm
     machines: dict[str, InstalledMachine]
     api: Api = field(init=False)
+    installed: Json | None = None
     _broken: str = ""
 
     @classmethod
@@ -95,19 +97,17 @@ class Site:
     # --- the release ---------------------------------------------------------------------------------------------
 
     def install(self, *values: Mapping[str, Any]) -> None:
-        """Install or upgrade the release with these values over :data:`VALUES`."""
-        self.helm.run(
-            "upgrade",
-            RELEASE,
-            str(CHART),
-            "--install",
-            "--namespace",
-            NAMESPACE,
-            values=merged(VALUES, *values),
-        )
+        """Install or upgrade the release with these values over :data:`VALUES`; nothing if it has exactly these."""
+        wanted = merged(VALUES, *values)
+        if wanted == self.installed:
+            return
+        self.installed = None
+        self.helm.run("upgrade", RELEASE, str(CHART), "--install", "--namespace", NAMESPACE, values=wanted)
+        self.installed = wanted
 
     def rollback(self, revision: int) -> None:
         """Return to an earlier revision."""
+        self.installed = None
         self.helm.run("rollback", RELEASE, str(revision), "--namespace", NAMESPACE)
 
     def revision(self) -> int:
@@ -117,6 +117,7 @@ class Site:
 
     def uninstall(self) -> None:
         """Take the release away, if it is there."""
+        self.installed = None
         self.helm.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
 
     def test(self) -> str:
