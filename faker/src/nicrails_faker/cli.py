@@ -6,6 +6,7 @@ Each command imports what it needs when it is called: listing machines must not 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,15 @@ from nicrails_faker import checker
 from nicrails_faker.mig import command
 
 GOOD, FAILED, BAD_ARGUMENTS = 0, 1, 2
+
+_SERVICES = {
+    "topology": ("topologies", "keeps the topology ConfigMaps of the Nodes, and serves them"),
+    "device-plugin": ("deviceplugin", "advertises a Node's fake GPUs and slices to its kubelet"),
+    "mig": ("migfaker", "cuts a Node's fake GPUs as its annotation asks"),
+    "nodes": ("fakenodes", "advertises the fake GPUs of Nodes that have no kubelet"),
+    "metrics": ("dcgm", "metrics of a Node's fake GPUs and slices under DCGM's names"),
+}
+"""Services on a real cluster: the package that has ``command.add_arguments`` and ``command.run``, and what they do."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -103,6 +113,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_arguments(plan)
     plan.set_defaults(command=_mig_plan)
+
+    for name, (package, text) in _SERVICES.items():
+        service = commands.add_parser(name, help=text, description=text.capitalize() + ".", allow_abbrev=False)
+        module = importlib.import_module(f"nicrails_faker.{package}.command")
+        module.add_arguments(service)
+        service.set_defaults(command=module.run)
     return parser
 
 
