@@ -33,6 +33,7 @@ RULES = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list
 """In the namespace of the topologies."""
 CLUSTER_RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
 ]
 """In the whole cluster; Events about Nodes are in the namespace ``default``."""
@@ -121,6 +122,27 @@ async def test_nothing_is_said_before_the_node_advertises_it(scene: Scene) -> No
         assert "run.ai/mig-mapping" not in await node.annotations()
         await node.advertise()
         await node.until_state("success")
+
+
+async def test_what_deserves_a_look_is_a_condition(scene: Scene) -> None:
+    """A Node that is odd for its strategy has a condition that says so, beside the kubelet's; it ends with the oddity."""
+    node = await _node(scene)
+    path = f"/api/v1/nodes/{node.name}/status"
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "m"}
+    await scene.world.api.merge_patch(path, {"status": {"conditions": [ready]}})
+    await scene.store.update(node.name, lambda now: replace(now, mig_strategy="single"))
+    async with node.kubelet(), _faking(scene, node):
+        for gpus, expected in (("[0]", ("True", "MixedMigModes")), ("all", ("False", "AsUsual"))):
+            await node.annotate(mig_config('{"1g.5gb": 7}', gpus=gpus))
+
+            async def says(wanted: tuple[str, str] = expected) -> bool:
+                found = {
+                    one["type"]: (one["status"], one["reason"]) for one in (await node.object())["status"]["conditions"]
+                }
+                assert found == {"Ready": ("True", "KubeletReady"), "MigTopologyWarning": wanted}
+                return True
+
+            await eventually(says, within=30, what=f"the condition is {expected}")
 
 
 async def test_a_restart_and_the_same_request_write_nothing(scene: Scene) -> None:

@@ -406,6 +406,38 @@ async def test_strict_labels(scene: Scene) -> None:
         assert await node.allocatable() == {}
 
 
+async def _condition(node: PlayedNode) -> dict[str, str] | None:
+    found = (await node.object()).get("status", {}).get("conditions", [])
+    return next((dict(one) for one in found if one["type"] == "MigTopologyWarning"), None)
+
+
+async def test_what_deserves_a_look_is_a_condition(scene: Scene) -> None:
+    """A Node that is odd for its strategy has a condition that says so, beside those of others; it ends with the oddity."""
+    node = await _node(scene, strategy="single")
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    await scene.world.api.merge_patch("/api/v1/nodes/n/status", {"status": {"conditions": [ready]}})
+    async with node.kubelet(), _faking(scene):
+        await node.until_label("nvidia.com/gpu.count", "2")
+        assert await _condition(node) is None
+        for gpus, expected in (("[0]", ("True", "MixedMigModes")), ("all", ("False", "AsUsual"))):
+            await node.annotate(mig_config('{"1g.5gb": 7}', gpus=gpus))
+
+            async def says(wanted: tuple[str, str] = expected) -> dict[str, str]:
+                found = await _condition(node)
+                assert found is not None
+                assert (found["status"], found["reason"]) == wanted
+                return found
+
+            warning = await eventually(says, within=30, what=f"the condition is {expected}")
+            assert ("GPU 0 is in MIG mode, the other GPUs are whole" in warning["message"]) == (gpus == "[0]")
+        found = (await node.object())["status"]["conditions"]
+        assert [one for one in found if one["type"] == "Ready" and ready.items() <= one.items()]
+    before = await node.object()
+    async with node.kubelet(), _faking(scene) as service:
+        await service.until_healthy()
+        assert await node.object() == before
+
+
 async def test_without_node_labels(scene: Scene) -> None:
     """Where labelling is off only the state is a label; what others have labelled stays."""
     node = await _node(scene, labels=MIG_NODE | {"nvidia.com/gpu.count": "of-another"})

@@ -9,10 +9,11 @@ import structlog
 
 from nicrails.kube import MERGE_PATCH, ApiError, KubeClient, core_path, path
 from nicrails.text import excerpt
-from nicrails_faker.migfaker.seen import SeenNode
+from nicrails_faker.migfaker.seen import CONDITION, SeenNode
 from nicrails_faker.reporting import explain
 from nicrails_faker.working import Cache
 
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 COMPONENT = "nicrails-faker"
 EVENT_NAMESPACE = "default"
 """Where Events about what has no namespace are."""
@@ -80,15 +81,39 @@ class NodeWriter:
         body = {"metadata": metadata, "status": {"capacity": dict(capacity), "allocatable": dict(allocatable)}}
         await self._send(path("api", "v1", "nodes", node.name, "status"), body)
 
-    async def _send(self, at: str, body: Mapping[str, object]) -> None:
+    async def patch_condition(self, node: SeenNode, *, status: str, reason: str, message: str) -> None:
+        """Write the condition :data:`CONDITION`; those of others (the kubelet's) stay.
+
+        Raises:
+            ConflictError: The Node is another one now.
+            ApiError: The request failed.
+        """
+        now = self._time()
+        condition = {
+            "type": CONDITION,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+        }
+        if node.warning is None or node.warning[0] != status:
+            condition["lastTransitionTime"] = now
+        body = {"metadata": {"uid": node.uid}, "status": {"conditions": [condition]}}
+        # Conditions are a list that only this kind of patch merges by type.
+        await self._send(path("api", "v1", "nodes", node.name, "status"), body, STRATEGIC_MERGE_PATCH)
+
+    def _time(self) -> str:
+        return self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
+
+    async def _send(self, at: str, body: Mapping[str, object], content_type: str = MERGE_PATCH) -> None:
         answer = await self._client.request(
-            "PATCH", at, query={"fieldManager": self._field_manager}, content_type=MERGE_PATCH, body=body
+            "PATCH", at, query={"fieldManager": self._field_manager}, content_type=content_type, body=body
         )
         self._nodes.changed(SeenNode.of(answer.object()))
 
     async def event(self, node: SeenNode, reason: str, message: str, *, warning: bool = False) -> None:
         """Make an Event about a Node; one that can not be made is told in the log, and that is all."""
-        now = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        now = self._time()
         body = {
             "apiVersion": "v1",
             "kind": "Event",

@@ -20,6 +20,9 @@ DYNAMIC_LABEL = "node-role.kubernetes.io/runai-dynamic-mig"
 RESOURCES_ANNOTATION = "nicrails.io/fake-resources"
 """Resources that a Node without a kubelet was given, so that one can be taken back that is no longer known."""
 
+CONDITION = "MigTopologyWarning"
+"""Type of the Node's condition that is True while something about its slices deserves a look."""
+
 _ANNOTATIONS = (CONFIG_ANNOTATION, ERROR_ANNOTATION, MAPPING_ANNOTATION, KWOK_ANNOTATION, RESOURCES_ANNOTATION)
 _NVIDIA = "nvidia.com/"
 
@@ -36,6 +39,7 @@ class SeenNode:
         annotations: Those that count here.
         capacity: Quantities by resource, as they stand there.
         allocatable: Quantities by resource, as they stand there.
+        warning: Status, reason and message of the condition :data:`CONDITION`; None if it has none.
     """
 
     name: str
@@ -45,6 +49,7 @@ class SeenNode:
     annotations: Mapping[str, str]
     capacity: Mapping[str, str]
     allocatable: Mapping[str, str]
+    warning: tuple[str, str, str] | None
 
     @classmethod
     def of(cls, node: Mapping[str, Any]) -> SeenNode:
@@ -59,6 +64,7 @@ class SeenNode:
             annotations={key: annotations[key] for key in _ANNOTATIONS if key in annotations},
             capacity=texts(status.get("capacity")),
             allocatable=texts(status.get("allocatable")),
+            warning=_warning(status.get("conditions")),
         )
 
     @property
@@ -75,6 +81,14 @@ class SeenNode:
     def is_dynamic(self) -> bool:
         """Whether requests for this Node are served."""
         return self.labels.get(DYNAMIC_LABEL) == "true"
+
+
+def _warning(conditions: object) -> tuple[str, str, str] | None:
+    for condition in conditions if isinstance(conditions, list) else ():
+        found = texts(condition)
+        if found.get("type") == CONDITION:
+            return found.get("status", ""), found.get("reason", ""), found.get("message", "")
+    return None
 
 
 def node_cache(changed: Callable[[str], None]) -> Cache[SeenNode]:

@@ -1,4 +1,4 @@
-"""What a Node is told: labels, mapping, the state of its request, and Events."""
+"""What a Node is told: labels, mapping, the state of its request, a condition, and Events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from nicrails.text import excerpt
-from nicrails_faker.mig import NodeTopology, ProductError
+from nicrails_faker.mig import NodeTopology, ProductError, conditions
 from nicrails_faker.mig.labels import STATE_LABEL, feature_labels, is_feature_label
 from nicrails_faker.mig.mapping import ANNOTATION as MAPPING_ANNOTATION
 from nicrails_faker.mig.mapping import mig_mapping
@@ -70,16 +70,31 @@ class Teller:
         labels[STATE_LABEL] = SUCCESS if asked else None
         annotations[ERROR_ANNOTATION] = None
         await self._writer.patch(node, labels=labels, annotations=annotations)
-        if asked and node.state == SUCCESS:
-            return
-        self._metrics.requests.labels("applied").inc()
-        structlog.get_logger().info("mig-applied", node=node.name, off=not asked)
-        await self._writer.event(node, "MigConfigApplied", _told(topology))
+        if not asked or node.state != SUCCESS:
+            self._metrics.requests.labels("applied").inc()
+            structlog.get_logger().info("mig-applied", node=node.name, off=not asked)
+            await self._writer.event(node, "MigConfigApplied", _told(topology))
+        await self._warn(node, topology)
 
     async def follow(self, node: SeenNode, topology: NodeTopology) -> None:
         """Labels and mapping are those of the topology."""
         labels, annotations = self._features(node, topology)
         await self._writer.patch(node, labels=labels, annotations=annotations)
+        await self._warn(node, topology)
+
+    async def _warn(self, node: SeenNode, topology: NodeTopology) -> None:
+        """The Node's condition says what about it deserves a look; a Node that never had any has no condition."""
+        found = conditions(topology)
+        if found:
+            message = excerpt("; ".join(one.message for one in found), MAX_ERROR)
+            wanted = ("True", found[0].reason.value, message)
+        elif node.warning is not None:
+            wanted = ("False", "AsUsual", "nothing about the GPUs and slices deserves a look")
+        else:
+            return
+        if node.warning != wanted:
+            status, reason, message = wanted
+            await self._writer.patch_condition(node, status=status, reason=reason, message=message)
 
     def _features(self, node: SeenNode, topology: NodeTopology) -> tuple[dict[str, str | None], dict[str, str | None]]:
         labels: dict[str, str | None] = {}
