@@ -5,6 +5,7 @@ The messages are generated from ``protos``; :mod:`nicrails_faker.kubelet.api` ha
 
 from __future__ import annotations
 
+import nicrails_faker.kubelet.quiet  # noqa: F401  (before the others import gRPC)
 from nicrails_faker.kubelet.errors import KubeletError
 from nicrails_faker.kubelet.pod_resources import Held, PodResources
 from nicrails_faker.kubelet.registration import register
