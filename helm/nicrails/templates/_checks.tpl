@@ -26,6 +26,9 @@
 {{- if include "nicrails.annotations" . }}
 {{- include "nicrails.interfaceRegex.of.provider.lldp" .Values.nodeMetadata.provider.lldp }}
 {{- end }}
+{{- if and .Values.faker.enabled (not $mapping.gpuSource) }}
+{{- fail (printf "faker.enabled is true, but there is no GPU Operator to stand in for: set %s.gpuSource" $at) }}
+{{- end }}
 {{- $folder := clean .Values.broker.hostPaths.lldpd }}
 {{- if and (has $folder (list "/" "/run" "/var/run" "/var")) (not .Values.broker.lldpdGroup) }}
 {{- fail (printf "broker.hostPaths.lldpd: %s also holds the container runtime's socket, and the broker would run as root: let lldpd put its socket into a folder of its own (DAEMON_ARGS=\"-u /run/lldpd/lldpd.socket\"), or set broker.lldpdGroup" $folder) }}

@@ -1,8 +1,12 @@
 {{/*
-One role and its binding: dict "root" $ "component" "broker" "kind" "Role" or "ClusterRole" "name" … "namespace" … "rules" YAML.
+One role and its binding: dict "root" $ "component" "broker" "kind" "Role" or "ClusterRole" "name" … "namespace" … "rules" YAML;
+instead of the component "account" and "accountNamespace".
 */}}
 {{- define "nicrails.grant" -}}
-{{- $account := ternary (include "nicrails.broker" .root) (include "nicrails.observer" .root) (eq .component "broker") -}}
+{{- $account := .account }}
+{{- if not $account }}
+{{- $account = ternary (include "nicrails.broker" .root) (include "nicrails.observer" .root) (eq .component "broker") }}
+{{- end -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ .kind }}
 metadata:
@@ -31,7 +35,7 @@ roleRef:
 subjects:
   - kind: ServiceAccount
     name: {{ $account | quote }}
-    namespace: {{ .root.Release.Namespace | quote }}
+    namespace: {{ default .root.Release.Namespace .accountNamespace | quote }}
 {{- end }}
 
 {{/* Rules; docs/permissions.md has the same ones with the reasons, and a test compares what they allow. */}}
