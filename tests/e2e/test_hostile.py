@@ -108,6 +108,7 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.fault("B6")
 @pytest.mark.parametrize(("script", "fragment"), SCRIPTS.values(), ids=SCRIPTS)
 async def test_a_hostile_nvidia_smi(site: Site, script: str, fragment: str) -> None:
     """Output of 100 MB, without end or full of escapes makes the broker unhealthy; memory and record stay as they were."""
@@ -123,6 +124,7 @@ async def test_a_hostile_nvidia_smi(site: Site, script: str, fragment: str) -> N
     await unharmed(site, before)
 
 
+@pytest.mark.fault("B10")
 async def test_a_capture_with_escapes(site: Site) -> None:
     """A topology with terminal escapes inside of a cell is refused with an excerpt that is safe to print."""
     before, records = await restarts(site), await site.records()
@@ -138,6 +140,7 @@ async def test_a_capture_with_escapes(site: Site) -> None:
     await unharmed(site, before)
 
 
+@pytest.mark.fault("B2")
 @pytest.mark.parametrize(
     "data",
     [
@@ -164,6 +167,7 @@ async def test_a_config_map_edited_by_hand(site: Site, data: dict[str, str] | No
     await unharmed(site, before)
 
 
+@pytest.mark.fault("O1")
 async def test_a_config_map_that_is_no_longer_the_observer_s(site: Site) -> None:
     """A ConfigMap whose owner was taken away by hand is left alone and told of, and all is right once it is deleted."""
     before = await restarts(site)

@@ -64,6 +64,7 @@ async def test_a_kubelet_is_away_for_a_while(site: Site) -> None:
     assert await site.records() == before
 
 
+@pytest.mark.fault("B8")
 async def test_the_operator_pod_restarts(site: Site) -> None:
     """A GPU Operator pod that is exchanged leaves the record as it was, and the broker finds the new pod."""
     old = await site.operator_pod("node1")
@@ -73,6 +74,7 @@ async def test_the_operator_pod_restarts(site: Site) -> None:
     await site.settled()
 
 
+@pytest.mark.fault("B5")
 async def test_the_operator_pod_is_not_ready(site: Site) -> None:
     """While the pod is not ready the broker says so and the record stays; afterwards it is healthy by itself."""
     flag = site.cluster.nodes["node1"].host / "machine" / "not-ready"
@@ -87,6 +89,7 @@ async def test_the_operator_pod_is_not_ready(site: Site) -> None:
     await site.settled()
 
 
+@pytest.mark.fault("B8")
 async def test_the_operator_is_gone(site: Site) -> None:
     """Without the GPU Operator no record changes, and every broker of a Node with GPUs says what is missing."""
     before = await site.records()
@@ -112,6 +115,7 @@ def loose(name: str) -> Json:
     }
 
 
+@pytest.mark.fault("B5")
 @pytest.mark.parametrize("controlled", [False, True])
 async def test_the_operator_pod_is_doubled(site: Site, controlled: bool) -> None:
     """A second pod with the same labels changes no record; one that the DaemonSet controls too is not chosen silently."""
@@ -154,6 +158,7 @@ async def _kill(site: Site) -> None:
     await asyncio.to_thread(node.kill_container, container)
 
 
+@pytest.mark.fault("O7")
 @pytest.mark.parametrize("end", [_delete, _kill], ids=["pod-deleted", "process-killed"])
 async def test_the_observer_ends_during_a_deletion(site: Site, end: Callable[[Site], Awaitable[None]]) -> None:
     """A Node that is deleted while the observer is killed loses its record as soon as an observer runs again."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from nicrails import decode
 from tests.chart.combinations import ANNOTATIONS, MAPPING, POLICIES
 from tests.chart.helm import Json, at, merged
@@ -53,6 +55,7 @@ async def test_another_config_map(site: Site) -> None:
     await site.api.delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}")
 
 
+@pytest.mark.fault("B9")
 async def test_no_interface_matches(site: Site) -> None:
     """An `interfaceRegex` that matches nothing takes the keys away and leaves the brokers healthy."""
     site.install(at(f"{MAPPING}.railSource.hostLLDP.interfaceRegex", "^no-such-interface$"))
