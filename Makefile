@@ -31,14 +31,14 @@ lint: setup ## check style, types and layers
 bench: setup ## measure size and speed: a table, and JSON
 	$(run) python -m bench $(ARGS)
 
-cluster: setup ## start a real control plane, leave it up, say what to type next
+cluster: setup ## start a real two-node cluster with the chart installed (root, Docker), leave it up, say what to type next
 	@PYTHON=.venv/bin/python scripts/control-plane prepare
-	@$(run) python -m tests.cluster
+	@$(run) python -m tests.e2e
 
 cluster-down: ## end what `make cluster` started
-	@$(run) python -m tests.cluster down
+	@$(run) python -m tests.e2e down
 
-cluster-programs: setup ## build the real control plane from its Go modules into the cache
+cluster-programs: setup ## build the programs of real clusters from their Go modules into the cache
 	@PYTHON=.venv/bin/python scripts/control-plane build
 
 setup: ## make .venv as the lock file says

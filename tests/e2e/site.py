@@ -239,7 +239,7 @@ class Site:
             if pod["spec"].get("nodeName") == node and "deletionTimestamp" not in pod["metadata"]
         ]
         assert len(there) == 1, [pod["metadata"]["name"] for pod in there]
-        return there[0]
+        return dict(there[0])
 
     async def operator_ready(self, within: float = 60) -> None:
         """Wait until the GPU Operator's stand-in has a ready pod on each Node."""
