@@ -134,7 +134,7 @@ class Fakes:
 
     async def allocatable(self, name: str = "node1") -> dict[str, int]:
         """The allocatable resources of NVIDIA's names that are not zero."""
-        found = (await self.node(name))["status"]["allocatable"]
+        found = (await self.node(name))["status"].get("allocatable", {})
         return {key: int(value) for key, value in found.items() if key.startswith("nvidia.com/") and value != "0"}
 
     async def advertises(self, expected: Mapping[str, int], name: str = "node1", within: float = 60) -> None:

@@ -17,7 +17,7 @@ import pytest_asyncio
 from nicrails import decode
 from nicrails_faker.mig import gpu_uuid
 from tests.cluster.api import Api
-from tests.e2e.fakes import GPU, REASON, SEVEN, THREE, Fakes, slices
+from tests.e2e.fakes import GPU, MIG_LABEL, POOL_LABEL, REASON, SEVEN, THREE, Fakes, slices
 from tests.e2e.site import NAMESPACE, OPERATOR, Site
 from tests.support.waiting import eventually
 
@@ -239,6 +239,56 @@ async def test_other_strategies(standing: Site, restored: None, strategy: str, g
         await fakes.advertises({GPU: gpus})
         await fakes.ask(None)
         await fakes.advertises({GPU: 2})
+
+
+async def test_the_restart_mode(standing: Site, restored: None) -> None:
+    """With `onChange: restart` the device plugin's pod of the Node, and no other one, is exchanged for a change."""
+    async with installed(standing, {"faker": {"mig": {"onChange": "restart"}}}) as fakes:
+        await fakes.whole()
+        await fakes.ready()
+        before = await fakes.plugin_pods()
+        await fakes.ask(SEVEN)
+        await fakes.advertises({GPU: 1, ONE: 7})
+        await fakes.state("success")
+        await fakes.ready()
+        assert len(before.keys() & (await fakes.plugin_pods()).keys()) == 1
+        await fakes.whole()
+
+
+async def test_the_strict_mode(standing: Site, restored: None) -> None:
+    """With `strict` a Node that NVIDIA's own plugin would refuse offers no GPUs, and is whole again afterwards."""
+    values = {"faker": {"topology": {"migStrategy": "single"}, "devicePlugin": {"strict": True}}}
+    async with installed(standing, values) as fakes:
+        await fakes.ask(SEVEN)
+        await fakes.advertises({})
+        await fakes.state("success")
+        await fakes.whole()
+
+
+async def test_a_node_without_a_kubelet(standing: Site, restored: None) -> None:
+    """A Node of KWOK advertises what its annotation asks for, and keeps no resource that is gone."""
+    async with installed(standing, {"faker": {"fakeNodes": {"enabled": True}}}) as fakes:
+        labels = {POOL_LABEL: "default", MIG_LABEL: "true", "type": "kwok"}
+        metadata = {"name": "kwok1", "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+        await standing.api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        try:
+            await fakes.advertises({GPU: 2}, "kwok1")
+            await fakes.ask(SEVEN, "kwok1")
+            await fakes.advertises({GPU: 1, ONE: 7}, "kwok1")
+            await fakes.state("success", "kwok1")
+            await fakes.ask(THREE, "kwok1")
+            await fakes.state("success", "kwok1")
+            await fakes.advertises({GPU: 1, TWO: 3}, "kwok1")
+            assert ONE not in (await fakes.node("kwok1"))["status"]["capacity"]
+        finally:
+            await standing.api.delete("/api/v1/nodes/kwok1")
+
+        async def pruned() -> bool:
+            path = f"/api/v1/namespaces/{OPERATOR}/configmaps/topology-kwok1"
+            assert await standing.api.get_or_none(path) is None
+            return True
+
+        await eventually(pruned, within=60, what="the topology of the Node is gone", interval=0.2)
 
 
 async def test_records_name_physical_gpus(fakes: Fakes) -> None:
