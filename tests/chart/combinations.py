@@ -70,6 +70,48 @@ EVERYTHING: Json = merged(
     },
 )
 
+FAKER: Json = at("faker.enabled", value=True)
+RESTART_MODE: Json = at("faker.mig.onChange", "restart")
+FAKE_NODES: Json = at("faker.fakeNodes.enabled", value=True)
+MINIMAL: Json = {"faker": {"mig": {"enabled": False}, "metrics": {"enabled": False}}}
+
+FAKERS: Mapping[str, Json] = {
+    "faker": merged(RECORDS, FAKER),
+    "faker-restart-mode": merged(RECORDS, FAKER, RESTART_MODE),
+    "faker-with-fake-nodes": merged(RECORDS, FAKER, FAKE_NODES),
+    "faker-minimal": merged(FAKER, MINIMAL),
+    "faker-with-other-names": merged(
+        at(f"{MAPPING}.gpuSource", {"gpuOperatorNamespace": "no", "daemonSet": "0x1", "container": "null"}),
+        FAKER,
+        FAKE_NODES,
+        {
+            "fullnameOverride": "on",
+            "nameOverride": "off",
+            "commonLabels": {"yes": "true"},
+            "faker": {
+                "topology": {"name": "123", "nodePoolLabelKey": "on", "nodePools": {"no": {"gpuCount": 1}}},
+                "devicePlugin": {"hostDirectory": "/var/lib/fakes #1"},
+                "fakeNodes": {"label": "y=1"},
+            },
+        },
+    ),
+    "faker-and-everything": merged(
+        EVERYTHING,
+        FAKER,
+        RESTART_MODE,
+        FAKE_NODES,
+        {
+            "faker": {
+                "image": {"repository": "registry.example:5000/fabric/nicrails-faker", "digest": "sha256:" + "1" * 64},
+                "devicePlugin": {"strict": True},
+                "resources": None,
+                "tolerations": [{"operator": "Exists"}],
+            }
+        },
+    ),
+}
+"""Those with the faker."""
+
 COMBINATIONS: Mapping[str, Json] = {
     "nothing": {},
     "records": RECORDS,
@@ -171,4 +213,5 @@ COMBINATIONS: Mapping[str, Json] = {
     "storm-control": merged(RECORDS, at("stormControl", {"enabled": True, "matchingPrecedence": 700})),
     "network-policy": merged(RECORDS, at("networkPolicy", {"enabled": True, "egress": {"ports": [6443]}})),
     "everything": EVERYTHING,
+    **FAKERS,
 }

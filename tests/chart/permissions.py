@@ -1,4 +1,4 @@
-"""The table of ``docs/permissions.md``, read as the truth that the chart and the API server are compared with."""
+"""The tables of ``docs/permissions.md``, read as the truth that the chart and the API server are compared with."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from tests.chart.helm import Json
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "permissions.md"
 
 GPU_SOURCE, RECORDS, ANNOTATIONS = "GPU source", "records", "annotations"
-GPU_OPERATOR, RELEASE, CLUSTER = "GPU Operator", "release", "cluster"
+FAKER, MIG, RESTART, METRICS, FAKE_NODES = "faker", "MIG", "MIG by restart", "metrics", "fake Nodes"
+GPU_OPERATOR, RELEASE, CLUSTER, DEFAULT = "GPU Operator", "release", "cluster", "default"
+
+PROGRAMS = ("broker", "observer")
+FAKERS = ("topology", "device-plugin", "mig", "metrics", "nodes")
+"""The faker's services."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """One row of the table, with one of its verbs.
+    """One row of a table, with one of its verbs.
 
     Attributes:
-        program: ``broker`` or ``observer``.
+        program: One of :data:`PROGRAMS` or :data:`FAKERS`.
         when: Features; one of them is enough.
-        where: ``release``, ``GPU Operator`` or ``cluster``.
+        where: ``release``, ``GPU Operator``, ``cluster`` or ``default``.
         group: The API group; "" is the core group.
         resource: With its subresource.
         name: Of the only object, or None for all.
@@ -52,13 +57,13 @@ class Permission:
 def _rows() -> Iterator[list[str]]:
     lines = iter(DOCUMENT.read_text().splitlines())
     for line in lines:
-        if line.startswith("| program |"):
-            break
-    next(lines)
-    for line in lines:
-        if not line.startswith("|"):
-            return
-        yield [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        if not line.startswith("| program |"):
+            continue
+        next(lines)
+        for row in lines:
+            if not row.startswith("|"):
+                break
+            yield [cell.strip().strip("`") for cell in row.strip("|").split("|")]
 
 
 def _table() -> Iterator[Permission]:
@@ -78,7 +83,7 @@ def _table() -> Iterator[Permission]:
 
 
 TABLE: tuple[Permission, ...] = tuple(_table())
-"""Every verb of every row."""
+"""Every verb of every row of both tables."""
 
 FEATURES: Mapping[str, frozenset[str]] = {
     "records-and-gpus-and-annotations": frozenset({RECORDS, GPU_SOURCE, ANNOTATIONS}),
@@ -86,10 +91,15 @@ FEATURES: Mapping[str, frozenset[str]] = {
     "records-and-annotations": frozenset({RECORDS, ANNOTATIONS}),
     "records": frozenset({RECORDS}),
     "annotations": frozenset({ANNOTATIONS}),
+    "faker": frozenset({FAKER, MIG, METRICS}),
+    "faker-restart-mode": frozenset({FAKER, MIG, RESTART, METRICS}),
+    "faker-with-fake-nodes": frozenset({FAKER, MIG, METRICS, FAKE_NODES}),
+    "faker-minimal": frozenset({FAKER}),
+    "everything": frozenset({RECORDS, GPU_SOURCE, ANNOTATIONS, FAKER, MIG, RESTART, METRICS, FAKE_NODES}),
 }
-"""Every combination of features that there can be."""
+"""Every combination of features that there can be without the faker; those of the faker's, and all at once."""
 
 
 def granted(program: str, features: frozenset[str]) -> list[Permission]:
-    """What the table grants a program with these features."""
+    """What the tables grant a program with these features."""
     return [item for item in TABLE if item.program == program and item.when & features]

@@ -11,7 +11,7 @@ import pytest_asyncio
 import yaml
 
 from tests.chart import paths
-from tests.chart.combinations import COMBINATIONS, EVERYTHING, MAPPING, RECORDS
+from tests.chart.combinations import COMBINATIONS, EVERYTHING, FAKERS, MAPPING, RECORDS
 from tests.chart.helm import Helm, Json, at, merged
 from tests.cluster.api import Api
 from tests.cluster.controlplane import ControlPlane
@@ -50,7 +50,7 @@ async def operator(control_plane: ControlPlane) -> AsyncIterator[World]:
 def in_place(values: Mapping[str, object], operator: World) -> Json:
     """The values with the GPU Operator in a namespace that exists, if they have one."""
     mapping: Json = merged(values).get("nodeMetadata", {}).get("plugins", {}).get("gpuNicRailMapping", {})
-    if not mapping.get("gpuSource", {}):
+    if not mapping.get("gpuSource", {}) and "faker" not in values:
         return merged(values)
     return merged(values, at(f"{MAPPING}.gpuSource.gpuOperatorNamespace", operator.namespace))
 
@@ -113,3 +113,20 @@ async def test_the_broker_breaks_it_in_the_documented_way_only(helm: Helm, restr
         "runAsUser=0",
     ]
     assert 'must not include "DAC_OVERRIDE" in securityContext.capabilities.add' in said
+
+
+@pytest.mark.parametrize("name", FAKERS)
+async def test_the_faker_breaks_it_in_the_documented_way_only(helm: Helm, restricted: World, name: str) -> None:
+    """Only the device plugin and the metrics break the restricted standard: by folders of the host, and as root."""
+    objects = helm.template(COMBINATIONS[name])
+    broken = {}
+    for item in (*objects.all("Deployment"), *objects.all("DaemonSet")):
+        service = item["metadata"]["labels"]["app.kubernetes.io/component"]
+        if not service.startswith("faker-"):
+            continue
+        said = await violations(restricted, item["spec"]["template"], restricted.namespace)
+        if said:
+            broken[service] = re.sub(r" \([^)]*\)", "", said.partition('"restricted:latest": ')[2]).split(", ")
+    as_root = ["restricted volume types", "runAsNonRoot != true", "runAsUser=0"]
+    metrics = {} if name == "faker-minimal" else {"faker-metrics": as_root}
+    assert broken == {"faker-device-plugin": as_root} | metrics

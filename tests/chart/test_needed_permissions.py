@@ -11,7 +11,7 @@ import pytest
 
 from tests.chart.combinations import ANNOTATIONS, MAPPING, POLICIES
 from tests.chart.helm import Helm, Json, at
-from tests.chart.permissions import TABLE, Permission
+from tests.chart.permissions import PROGRAMS, TABLE, Permission
 from tests.chart.stage import Stage
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.kubelet import FakeKubelet
@@ -62,7 +62,7 @@ async def test_without_gpus_and_annotations_less_is_enough(on_stage: OnStage) ->
             assert '"gpus":{}' in (await stage.records() or {})[name]
 
 
-@pytest.mark.parametrize("permission", TABLE, ids=str)
+@pytest.mark.parametrize("permission", [item for item in TABLE if item.program in PROGRAMS], ids=str)
 async def test_every_permission_is_needed(on_stage: OnStage, permission: Permission) -> None:
     """Without this permission the program never has its job done and is healthy, and its health says what it misses."""
     taken = 0

@@ -10,12 +10,13 @@ import pytest
 import yaml
 
 from nicrails_broker.sources import Command
-from tests.chart.combinations import ANNOTATIONS, COMBINATIONS, EVERYTHING, MAPPING, POLICIES, RECORDS
+from tests.chart.combinations import ANNOTATIONS, COMBINATIONS, EVERYTHING, FAKERS, MAPPING, POLICIES, RECORDS
 from tests.chart.helm import CHART, Helm, Json, Rendered, at, is_hook, merged, rules
 
 pytestmark = pytest.mark.needs("helm")
 
-INSTALLED = [name for name in COMBINATIONS if name != "nothing"]
+INSTALLED = [name for name in COMBINATIONS if name not in {"nothing", *FAKERS}]
+"""With the faker broker and observer are the same; ``test_faker.py`` shows it."""
 WITH_RECORDS = [name for name in INSTALLED if not name.startswith("annotations")]
 OFF = merged(at(f"{MAPPING}.enabled", value=False), at("nodeMetadata.provider.name", "none"))
 

@@ -1,4 +1,4 @@
-"""What the accounts may do is exactly the table of ``docs/permissions.md``: the real API server is asked about everything."""
+"""What the accounts may do is exactly the tables of ``docs/permissions.md``: the real API server is asked about everything."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from tests.chart import paths
+from tests.chart import paths, permissions
 from tests.chart.combinations import ANNOTATIONS, MAPPING, POLICIES, RECORDS
 from tests.chart.helm import Helm, Json, Rendered, at, merged
 from tests.chart.permissions import (
-    ANNOTATIONS as ANNOTATIONS_ON,
-)
-from tests.chart.permissions import (
     CLUSTER,
+    DEFAULT,
+    FAKERS,
     FEATURES,
     GPU_OPERATOR,
     GPU_SOURCE,
+    PROGRAMS,
     RELEASE,
     TABLE,
     granted,
-)
-from tests.chart.permissions import (
-    RECORDS as RECORDS_ON,
 )
 from tests.cluster.api import Api
 from tests.cluster.controlplane import ControlPlane
@@ -57,11 +54,23 @@ class May:
 def values_for(features: frozenset[str], operator: World) -> Json:
     """The values that turn exactly these features on."""
     parts: list[Json] = [POLICIES]
-    if RECORDS_ON in features:
-        parts += [RECORDS, at(f"{MAPPING}.gpuSource.gpuOperatorNamespace", operator.namespace)]
-        if GPU_SOURCE not in features:
+    if permissions.RECORDS in features:
+        parts.append(RECORDS)
+    faker = {
+        "enabled": permissions.FAKER in features,
+        "mig": {
+            "enabled": permissions.MIG in features,
+            "onChange": "restart" if permissions.RESTART in features else "follow",
+        },
+        "metrics": {"enabled": permissions.METRICS in features},
+        "fakeNodes": {"enabled": permissions.FAKE_NODES in features},
+    }
+    parts.append({"faker": faker})
+    if features & {permissions.RECORDS, permissions.FAKER}:
+        parts.append(at(f"{MAPPING}.gpuSource.gpuOperatorNamespace", operator.namespace))
+        if not features & {GPU_SOURCE, permissions.FAKER}:
             parts.append(at(f"{MAPPING}.gpuSource", None))
-    if ANNOTATIONS_ON in features:
+    if permissions.ANNOTATIONS in features:
         parts.append(ANNOTATIONS)
     return merged(*parts)
 
@@ -74,13 +83,15 @@ class Installed:
     objects: Rendered
     everywhere: dict[str, str]
 
-    def account(self, program: str) -> str | None:
-        """The name of a program's account, if there is one."""
-        found = [item["metadata"]["name"] for item in self.objects.all("ServiceAccount")]
-        return next((name for name in found if name.endswith(f"-{program}")), None)
+    def account(self, program: str) -> tuple[str, str] | None:
+        """Namespace and name of a program's account, if there is one."""
+        found = [item["metadata"] for item in self.objects.all("ServiceAccount")]
+        mine = [(it["namespace"], it["name"]) for it in found if it["name"].endswith(f"-{program}")]
+        assert len(mine) <= 1
+        return mine[0] if mine else None
 
     def expected(self, program: str, features: frozenset[str]) -> set[May]:
-        """What the table says."""
+        """What the tables say."""
         return {
             May(self.everywhere[item.where], item.group, item.resource, item.name or "", item.verb)
             for item in granted(program, features)
@@ -107,16 +118,14 @@ async def installed(helm: Helm, world: World, operator: World, features: frozens
     kinds = {"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
     made = [item for item in objects if item["kind"] in kinds]
     await paths.make(world.api, made)
-    places = {RELEASE: world.namespace, GPU_OPERATOR: operator.namespace, CLUSTER: ""}
+    places = {RELEASE: world.namespace, GPU_OPERATOR: operator.namespace, CLUSTER: "", DEFAULT: "default"}
     yield Installed(world=world, objects=objects, everywhere=places)
     await paths.remove(world.api, made)
 
 
-async def rules(
-    plane: ControlPlane, world: World, account: str, namespace: str
-) -> tuple[set[May], set[tuple[str, str]]]:
+async def rules(plane: ControlPlane, account: tuple[str, str], namespace: str) -> tuple[set[May], set[tuple[str, str]]]:
     """What the server says itself about an account in a namespace, rules of the whole cluster included, and about URLs."""
-    token = await asyncio.to_thread(plane.service_account_token, world.namespace, account)
+    token = await asyncio.to_thread(plane.service_account_token, *account)
     endpoint = ApiEndpoint(url=plane.endpoint.url, ca_file=plane.endpoint.ca_file, token=token)
     async with Api.on(endpoint) as api:
         answer = await api.create(
@@ -140,15 +149,15 @@ async def test_the_server_lists_the_table_s_rules_and_no_others(
     control_plane: ControlPlane, world: World, installed: Installed, features: frozenset[str]
 ) -> None:
     """In every namespace concerned the rules of each account, less those that everybody has, are the table's."""
-    for program in ("broker", "observer"):
+    for program in (*PROGRAMS, *FAKERS):
         account = installed.account(program)
         expected = installed.expected(program, features)
         assert (account is None) == (not expected)
         if account is None:
             continue
-        for namespace in (*filter(None, installed.everywhere.values()), "default", "kube-system"):
-            everybody, everybody_s_urls = await rules(control_plane, world, "workload", namespace)
-            found, its_urls = await rules(control_plane, world, account, namespace)
+        for namespace in (*filter(None, installed.everywhere.values()), "kube-system"):
+            everybody, everybody_s_urls = await rules(control_plane, (world.namespace, "workload"), namespace)
+            found, its_urls = await rules(control_plane, account, namespace)
             here = {
                 May(namespace, item.group, item.resource, item.name, item.verb)
                 for item in expected
@@ -229,12 +238,10 @@ async def allowed(api: Api, user: str, asked: Iterable[May]) -> set[May]:
 async def test_nothing_else_is_allowed(installed: Installed, features: frozenset[str]) -> None:
     """Asked about every verb on every resource in every namespace, the server allows the table's rows and nothing else."""
     world = installed.world
-    namespaces = [*installed.everywhere.values(), "default", "kube-system"]
-    # All questions for the combination that allows most; what the others allow less, the table's resources tell.
-    asked = questions(
-        await resources(world.api), namespaces, thorough=features == FEATURES["records-and-gpus-and-annotations"]
-    )
-    for program in ("broker", "observer"):
+    namespaces = [*installed.everywhere.values(), "kube-system"]
+    # All questions for the combination that allows most; what the others allow less, the tables' resources tell.
+    asked = questions(await resources(world.api), namespaces, thorough=features == FEATURES["everything"])
+    for program in (*PROGRAMS, *FAKERS):
         account = installed.account(program)
         if account is None:
             continue
@@ -246,7 +253,7 @@ async def test_nothing_else_is_allowed(installed: Installed, features: frozenset
             and may.namespace in ({item.namespace} if item.namespace else set(namespaces))
             and item.name in {"", may.name}
         }
-        found = await allowed(world.api, f"system:serviceaccount:{world.namespace}:{account}", asked)
+        found = await allowed(world.api, "system:serviceaccount:" + ":".join(account), asked)
         everybody = {may for may in found if may.group in {"authorization.k8s.io", "authentication.k8s.io"}}
         assert {(may.resource, may.verb) for may in everybody} <= {
             (f"selfsubject{kind}reviews", "create") for kind in ("access", "rules", "")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nicrails_broker.settings import REFUSED_RAIL_SOURCES
-from tests.chart.combinations import ANNOTATIONS, MAPPING, RECORDS
+from tests.chart.combinations import ANNOTATIONS, FAKER, FAKERS, MAPPING, NO_GPU_SOURCE, RECORDS
 from tests.chart.helm import CHART, Helm, Json, at, merged
 
 pytestmark = pytest.mark.needs("helm")
@@ -69,6 +69,19 @@ def slashes(path: str) -> str:
         ("logging.level", "verbose", ["'/logging/level'", "'debug', 'info', 'warning', 'error'"]),
         ("observer.batchSize", 5000, ["'/observer/batchSize'", "maximum"]),
         ("observer.brake.fraction", 1.5, ["'/observer/brake/fraction'", "maximum"]),
+        ("faker.topolgy", {}, ["'/faker'", "additional properties 'topolgy' not allowed"]),
+        ("faker.mig.strategy", "single", ["'/faker/mig'", "additional properties 'strategy' not allowed"]),
+        ("faker.topology.migStrategy", "both", ["'/faker/topology/migStrategy'", "'none', 'single', 'mixed'"]),
+        ("faker.topology.nodePools", {"a": 2}, ["'/faker/topology/nodePools/a'", "got number, want object"]),
+        ("faker.topology.nodePoolLabelKey", "a b", ["'/faker/topology/nodePoolLabelKey'", "does not match pattern"]),
+        (
+            "faker.devicePlugin.hostDirectory",
+            "fakes",
+            ["'/faker/devicePlugin/hostDirectory'", "does not match pattern"],
+        ),
+        ("faker.mig.onChange", "reload", ["'/faker/mig/onChange'", "'follow', 'restart'"]),
+        ("faker.mig.takenWithin", "1m", ["'/faker/mig/takenWithin'", "does not match pattern"]),
+        ("faker.fakeNodes.label", "fake", ["'/faker/fakeNodes/label'", "does not match pattern"]),
         ("nodeMetadata.provider", None, ["'/nodeMetadata'", "missing property 'provider'"]),
     ],
 )
@@ -77,6 +90,14 @@ def test_a_refusal_names_the_key_and_what_is_wrong(helm: Helm, path: str, value:
     refusal = helm.refusal(merged(RECORDS, at(path, value)))
     for word in words:
         assert word in refusal
+
+
+@pytest.mark.parametrize("options", [[], [NO_SCHEMA]], ids=["with-schema", "without-schema"])
+def test_a_faker_of_nothing_is_refused(helm: Helm, options: list[str]) -> None:
+    """The faker stands in for a GPU Operator, so without a GPU source it is refused, with what to set."""
+    refusal = helm.refusal(merged(RECORDS, FAKER, NO_GPU_SOURCE), *options)
+    assert "faker.enabled is true, but there is no GPU Operator to stand in for" in refusal
+    assert f"set {MAPPING}.gpuSource" in refusal
 
 
 def test_enabling_alone_is_refused(helm: Helm) -> None:
@@ -147,11 +168,12 @@ def test_the_schema_leaves_no_object_open() -> None:
         *(f"affinity.{name}" for name in ("nodeAffinity", "podAffinity", "podAntiAffinity")),
         "networkPolicy.ingress.from.items",
         "networkPolicy.egress.to.items",
+        "faker.topology.nodePools",
     }
     assert all(item.get("additionalProperties") is False for _, item in objects(schema) if "properties" in item)
 
 
 def test_the_chart_is_linted(helm: Helm) -> None:
-    """``helm lint --strict`` has nothing to say about the defaults and about the values of the documentation."""
-    for values in ({}, RECORDS):
+    """``helm lint --strict`` has nothing to say about the defaults, the values of the documentation and the faker."""
+    for values in ({}, RECORDS, *FAKERS.values()):
         assert "0 chart(s) failed" in helm.run("lint", "--strict", str(CHART), values=values)

@@ -9,6 +9,11 @@
 {{ include "nicrails.fullname" (index . 0) }}-faker-{{ index . 1 }}
 {{- end }}
 
+{{/* A request for the notes; profiles are the product's own, and this is one of the default pool's. */}}
+{{- define "nicrails.faker.example" -}}
+{version: v1, mig-configs: {any: [{devices: [0], mig-enabled: true, mig-devices: {"1g.5gb": 7}}]}}
+{{- end }}
+
 {{- define "nicrails.faker.environment" -}}
 - name: NODE_NAME
   valueFrom:
@@ -56,6 +61,10 @@ spec:
     metadata:
       labels:
         {{- merge (include "nicrails.selector" (list .root (print "faker-" .service)) | fromYaml) .root.Values.commonLabels | toYaml | nindent 8 }}
+      {{- if .root.Values.metrics.annotations.enabled }}
+      annotations:
+        {{- include "nicrails.scrapeAnnotations" .port | nindent 8 }}
+      {{- end }}
     spec:
       serviceAccountName: {{ $account | quote }}
       automountServiceAccountToken: true
@@ -120,6 +129,10 @@ spec:
             nodeSelectorTerms:
               - matchExpressions:
                   - {key: {{ .root.Values.faker.topology.nodePoolLabelKey | quote }}, operator: Exists}
+                  # Nodes without a kubelet run no pods: KWOK's by their usual label, and those of fakeNodes.
+                  - {key: type, operator: NotIn, values: [kwok]}
+                  {{- $label := splitn "=" 2 .root.Values.faker.fakeNodes.label }}
+                  - {key: {{ $label._0 | quote }}, operator: NotIn, values: [{{ $label._1 | quote }}]}
       {{- end }}
 {{- end }}
 

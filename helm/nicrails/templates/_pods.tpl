@@ -5,12 +5,16 @@
 {{- $root := index . 0 }}
 {{- $own := dict "checksum/settings" (include "nicrails.settingsFile" $root | sha256sum) }}
 {{- if $root.Values.metrics.annotations.enabled }}
-{{- $own = merge $own (dict
-    "prometheus.io/scrape" "true"
-    "prometheus.io/port" (toString $root.Values.server.port)
-    "prometheus.io/path" "/metrics") }}
+{{- $own = merge $own (include "nicrails.scrapeAnnotations" $root.Values.server.port | fromYaml) }}
 {{- end }}
 {{- merge $own (index $root.Values (index . 1)).podAnnotations | toYaml }}
+{{- end }}
+
+{{/* Takes the port. */}}
+{{- define "nicrails.scrapeAnnotations" -}}
+prometheus.io/path: /metrics
+prometheus.io/port: {{ toString . | quote }}
+prometheus.io/scrape: "true"
 {{- end }}
 
 {{/* (list $ "broker") */}}
