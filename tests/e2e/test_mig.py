@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 
 from nicrails import decode
-from nicrails_faker.mig import gpu_uuid
+from nicrails_faker.mig import fingerprint, gpu_uuid, read_topology
 from tests.cluster.api import Api
-from tests.e2e.fakes import GPU, MIG_LABEL, POOL_LABEL, REASON, SEVEN, THREE, Fakes, slices
+from tests.e2e.fakes import GPU, MIG_LABEL, POOL_LABEL, REASON, SEVEN, STATE, THREE, Fakes, slices
 from tests.e2e.site import NAMESPACE, OPERATOR, Site
 from tests.support.waiting import eventually
 
@@ -183,6 +183,23 @@ async def test_an_impossible_request(fakes: Fakes, request_: str) -> None:
     assert "\n" not in node["metadata"]["annotations"][REASON]
     assert (await fakes.topology(), await fakes.mapping()) == (before, mapping)
     await fakes.advertises({GPU: 1, TWO: 3})
+
+
+async def test_equal_numbers_of_other_slices(fakes: Fakes) -> None:
+    """A slice that moves is `success` only when the device plugin has handed the new one over, though no number changes."""
+    for position in (0, 2):
+        await fakes.ask(slices(("2g.10gb", position, 2)))
+
+        async def moved(position: int = position) -> bool:
+            found = await fakes.site.api.get(f"/api/v1/namespaces/{OPERATOR}/configmaps/topology-node1")
+            topology = read_topology(found["data"]["topology.yml"])
+            assert [one.index for one in topology.gpus[0].mig_instances] == [position]
+            state = (await fakes.node())["metadata"]["labels"].get(STATE)
+            said = found["metadata"]["annotations"].get("nicrails.io/advertised")
+            assert (state, said) == ("success", fingerprint(topology))
+            return True
+
+        await eventually(moved, within=30, what=f"the slice is at {position}", interval=0.05)
 
 
 async def test_removing_the_annotation(fakes: Fakes) -> None:

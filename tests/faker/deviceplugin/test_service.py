@@ -6,14 +6,16 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from nicrails.kube import Answer, ForbiddenError, KubeClient
 from nicrails_faker.arguments import ArgumentsError
 from nicrails_faker.deviceplugin import app
 from nicrails_faker.deviceplugin.app import Options
-from nicrails_faker.mig import NodeTopology, write_topology
+from nicrails_faker.mig import NodeTopology, fingerprint, write_topology
 from tests.faker.kubelet.double import FakeKubelet
 from tests.faker.scene import Scene, Service
 from tests.faker.smi.shells import output, run
@@ -21,6 +23,11 @@ from tests.faker.smi.topologies import MIG, cut, whole
 from tests.support.waiting import eventually
 
 NODE = "node1"
+LOWER, UPPER = (
+    "version: v1\nmig-configs:\n  selected:\n"
+    f'  - {{devices: ["0"], mig-enabled: true, mig-devices: [{{name: 2g.10gb, position: {position}, size: 2}}]}}\n'
+    for position in (0, 2)
+)
 GPU = "nvidia.com/gpu"
 
 
@@ -108,6 +115,48 @@ async def test_the_topology_is_advertised_and_followed(stage: Stage) -> None:
         await service.until_healthy()
         _, metrics = await service.get("/metrics")
         assert 'nicrails_faker_devices{resource="nvidia.com/gpu"} 2.0' in metrics
+
+
+async def test_what_was_handed_over_is_said(stage: Stage) -> None:
+    """The ConfigMap says which devices the kubelet has been told, also of other slices in equal numbers."""
+
+    async def says(topology: NodeTopology) -> None:
+        async def condition() -> bool:
+            found = await stage.scene.world.api.get(stage.scene.world.path("configmaps", f"topology-{NODE}"))
+            assert found["metadata"].get("annotations", {}).get("nicrails.io/advertised") == fingerprint(topology)
+            return True
+
+        await eventually(condition, within=20, what="the ConfigMap says what is advertised")
+
+    first, second = cut(request=LOWER), cut(request=UPPER)
+    await stage.write(first)
+    async with stage.plugin():
+        await says(first)
+        await stage.until(gpu=1, p2g_10gb=1)
+        before = stage.kubelet.devices("nvidia.com/mig-2g.10gb")
+        await stage.write(second)
+        await says(second)
+        after = stage.kubelet.devices("nvidia.com/mig-2g.10gb")
+        assert len(after) == len(before) == 1
+        assert list(after) != list(before)
+
+
+async def test_devices_are_offered_though_it_can_not_be_said(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may not write the ConfigMap still advertises, tells so in its health, and says it once it may."""
+    request, refused = KubeClient.request, True
+
+    async def refusing(self: KubeClient, method: str, *arguments: Any, **options: Any) -> Answer:
+        if method == "PATCH" and refused:
+            raise ForbiddenError("PATCH configmaps", "you may not")
+        return await request(self, method, *arguments, **options)
+
+    monkeypatch.setattr(KubeClient, "request", refusing)
+    await stage.write(whole())
+    async with stage.plugin() as service:
+        await stage.until(gpu=2)
+        await service.until_unhealthy("say-what-is-offered")
+        refused = False
+        await service.until_healthy()
 
 
 async def test_a_change_is_allocatable_within_two_seconds(stage: Stage) -> None:

@@ -166,6 +166,14 @@ def test_a_topology_without_a_label_has_the_usual_one() -> None:
         ("nodePools: {a: {gpu: fake}}", r"^nodePools\.a\.gpu: expected a mapping, found fake$"),
         ("nodePools: {a: {gpu: {overrides: []}}}", r"^nodePools\.a\.gpu\.overrides: expected a mapping, found a list$"),
         (
+            "nodePools: {a: {gpu: {}, resources: [{x: 10000}, {y: 1}]}}",
+            r"^nodePools\.a\.resources: 10001 devices; 10000 are the most of all resources together$",
+        ),
+        (
+            "nodePools: {a: {otherDevices: [{name: x, count: 6000}, {name: x, count: 6000}]}}",
+            r"^nodePools\.a\.otherDevices: 12000 devices",
+        ),
+        (
             "nodePools: {a: {gpu: {}, resources: {x: 1}}}",
             r"^nodePools\.a\.resources: expected a list, found a mapping$",
         ),

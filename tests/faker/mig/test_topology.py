@@ -284,6 +284,14 @@ def test_a_device_is_in_use_by_its_container_or_its_pods(status: str, users: str
             "otherDevices: [{name: a, count: 1000000000}]",
             r"^otherDevices\[0\]\.count: .* from 0 to 10000, found 1000000000$",
         ),
+        (
+            "otherDevices:\n" + "".join(f"- {{name: a.b/c{number}, count: 200}}\n" for number in range(60)),
+            "^otherDevices: 12000 devices; 10000 are the most of all resources together$",
+        ),
+        (
+            "otherDevices:\n" + "".join(f"- {{name: a.b/c{number}, count: 1}}\n" for number in range(65)),
+            "^otherDevices: 65 resources; 64 are the most$",
+        ),
         ("x: &a [*a]", "^x: anchors and aliases are not supported$"),
         ("gpus:\n" + "- {id: x}\n" * 2000, "^gpus: 2000 GPUs; 1024 are the most$"),
     ],

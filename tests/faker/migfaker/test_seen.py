@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from nicrails_faker.mig import NodeTopology, OtherDevice
+from nicrails_faker.mig import NodeTopology, OtherDevice, fingerprint
 from nicrails_faker.migfaker.requests import goal
 from nicrails_faker.migfaker.seen import SeenNode, difference
 from tests.faker.played import mig_config
@@ -59,6 +59,15 @@ _CUT = goal(_WHOLE, mig_config('{"2g.10gb": 3}'))
 def test_what_a_node_does_not_advertise_yet(allocatable: Mapping[str, str], says: str) -> None:
     """A Node has taken its topology when each resource has its number and those that went are 0 or gone."""
     assert difference(_node(allocatable), _CUT, strict=False) == says
+
+
+def test_equal_numbers_of_other_slices_are_not_taken_yet() -> None:
+    """Where the device plugin says what it has handed over, only that counts, however right the numbers are."""
+    node = _node({"nvidia.com/gpu": "1", "nvidia.com/mig-2g.10gb": "3", "nvidia.com/hca": "2"})
+    says = "the device plugin has not taken these devices over yet"
+    assert difference(node, _CUT, strict=False, handed_over="0123456789abcdef") == says
+    assert difference(node, _CUT, strict=False, handed_over=fingerprint(_CUT)) == ""
+    assert difference(node, _CUT, strict=False, handed_over=None) == ""
 
 
 def test_strict_asks_for_what_nvidia_would_advertise() -> None:

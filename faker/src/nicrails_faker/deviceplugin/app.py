@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from nicrails.kube import Reflector
+from nicrails.kube import MERGE_PATCH, METADATA, Reflector, core_path
 from nicrails_faker.arguments import ArgumentsError
 from nicrails_faker.deviceplugin.allocation import Given
 from nicrails_faker.deviceplugin.devices import Offer
@@ -13,7 +13,7 @@ from nicrails_faker.deviceplugin.following import Follower
 from nicrails_faker.deviceplugin.metrics import Metrics
 from nicrails_faker.deviceplugin.plugins import Plugins
 from nicrails_faker.running import ServiceApp
-from nicrails_faker.topologies.config_maps import TopologyError
+from nicrails_faker.topologies.config_maps import ADVERTISED_ANNOTATION, Stored, TopologyError
 from nicrails_faker.topologies.documents import documents
 from nicrails_faker.topologies.store import TopologyStore
 
@@ -65,10 +65,17 @@ def build(app: ServiceApp, *, node: str, namespace: str, name: str, options: Opt
     async def take(offered: Offer) -> None:
         await plugins.offer(offered.resources)
 
+    async def say(document: Stored, offered: str) -> None:
+        body = {"metadata": {"uid": document.uid, "annotations": {ADVERTISED_ANNOTATION: offered}}}
+        query = {"fieldManager": "nicrails-faker-device-plugin"}
+        path = core_path(namespace, "configmaps", document.name)
+        await app.client.request("PATCH", path, query=query, content_type=MERGE_PATCH, body=body, accept=METADATA)
+
     plugins = Plugins(options.plugin_directory, given, app.report(KUBELET), metrics)
     follower = Follower(
         node,
         take,
+        say,
         host_folder=options.host_directory,
         topology=app.report(TOPOLOGY),
         files=app.report(FILES),

@@ -80,7 +80,7 @@ def offer(topology: NodeTopology, hardware: Hardware, *, strict: bool) -> Offer:
             continue
         known = [device for device in ids if _DEVICE.fullmatch(device)]
         if len(known) < len(ids):
-            wrong = next(device for device in ids if device not in known)
+            wrong = next(device for device in ids if _DEVICE.fullmatch(device) is None)
             problems.append(
                 f'"{excerpt(wrong, 80)}" of {resource} can not be the ID of a device: that has 1 to {MAX_DEVICE_ID}'
                 " letters, digits and . _ : / + = @ -; correct it in the topology"

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import structlog
 
+from nicrails.kube import ApiError, ConflictError, InvalidError, NotFoundError
 from nicrails_faker import smi
 from nicrails_faker.deviceplugin.devices import NOTHING, Offer, offer
-from nicrails_faker.mig import NodeTopology, conditions, refusals
+from nicrails_faker.mig import NodeTopology, conditions, fingerprint, refusals
 from nicrails_faker.reporting import Report
+from nicrails_faker.topologies.config_maps import ADVERTISED_ANNOTATION, Stored
 from nicrails_faker.topologies.documents import Document, Unreadable, document_cache
 
-READ, OFFER, WRITE = "read-topology", "offer-devices", "write-nvidia-smi"
+READ, OFFER, WRITE, SAY = "read-topology", "offer-devices", "write-nvidia-smi", "say-what-is-offered"
+AGAIN = 2.0
+"""Seconds until what could not be said is said again."""
 
 
 class Follower:
@@ -22,7 +27,8 @@ class Follower:
 
     Args:
         node: The Node's name.
-        take: Told what the Node offers now.
+        take: Told what the Node offers now; returns when the kubelet, if it follows, has been told.
+        say: Writes to the topology's ConfigMap that this fingerprint was handed over.
         host_folder: Where the fake nvidia-smi is written.
         topology: How taking over the topology goes.
         files: How writing nvidia-smi goes.
@@ -38,6 +44,7 @@ class Follower:
         self,
         node: str,
         take: Callable[[Offer], Awaitable[None]],
+        say: Callable[[Stored, str], Awaitable[None]],
         *,
         host_folder: Path,
         topology: Report,
@@ -50,6 +57,7 @@ class Follower:
         self.written = False
         self._node = node
         self._take = take
+        self._say = say
         self._host_folder = host_folder
         self._topology = topology
         self._files = files
@@ -57,14 +65,19 @@ class Follower:
         self._once = once
         self._taken: NodeTopology | None = None
         self._offered = NOTHING
+        self._unsaid: Stored | None = None
 
     async def run(self) -> None:
         """Take over states for ever."""
         while True:
-            await self._changed.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if self._unsaid is None else AGAIN):
+                    await self._changed.wait()
             self._changed.clear()
             if self.cache.synced and not (self._once and self._taken is not None):
                 await self._follow(self.cache.items.get(self._node))
+            elif self._unsaid is not None:
+                await self._tell(self._unsaid)
 
     async def _follow(self, document: Document | None) -> None:
         if document is None:
@@ -75,6 +88,23 @@ class Follower:
             self._topology.failed(READ, f"the last state stays: {document.reason}")
         else:
             await self._use(document.topology)
+            await self._tell(document)
+
+    async def _tell(self, document: Stored) -> None:
+        """Say what was handed over, once for each set of devices."""
+        self._unsaid = None
+        offered = fingerprint(document.topology, strict=self._strict)
+        if document.annotations.get(ADVERTISED_ANNOTATION) == offered:
+            return
+        try:
+            await self._say(document, offered)
+        except (ConflictError, InvalidError, NotFoundError):
+            # Another ConfigMap stands there by now, or none; the watch tells.
+            return
+        except ApiError as error:
+            # The devices are offered all the same.
+            self._topology.failed(SAY, str(error))
+            self._unsaid = document
 
     async def _use(self, topology: NodeTopology) -> None:
         if topology != self._taken:

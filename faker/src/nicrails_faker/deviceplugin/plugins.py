@@ -54,6 +54,8 @@ class Plugins:
             await keeper.plugin.handed_over()
         for resource, devices in resources.items():
             await self._keeper(resource).plugin.offer(devices)
+        for keeper in self._keepers.values():
+            await keeper.plugin.handed_over()
         self._more.set()
         self._tell()
 

@@ -12,6 +12,7 @@ from nicrails_faker.mig.advertised import (
     Strategy,
     advertised_resources,
     conditions,
+    fingerprint,
     refusals,
     strategy_of,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "advertised_resources",
     "conditions",
     "find_product",
+    "fingerprint",
     "gpu_instance_id",
     "gpu_uuid",
     "mig_uuid",

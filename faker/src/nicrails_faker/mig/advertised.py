@@ -6,6 +6,7 @@ Device plugin, fake Nodes, labels and reports all ask here, so they cannot disag
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -92,6 +93,19 @@ def advertised_resources(topology: NodeTopology, *, strict: bool = False) -> Map
         if count:
             devices.setdefault(name, []).extend(other_device_id(name, index) for index in range(count))
     return {name: tuple(devices[name]) for name in sorted(devices, key=lambda name: (name != GPU_RESOURCE, name))}
+
+
+def fingerprint(topology: NodeTopology, *, strict: bool = False) -> str:
+    """A short text that is the same only while a Node advertises the same devices of the same resources.
+
+    Args:
+        topology: What the Node has.
+        strict: As for :func:`advertised_resources`.
+    """
+    digest = hashlib.sha256()
+    for resource, devices in advertised_resources(topology, strict=strict).items():
+        digest.update("\0".join((resource, *devices, "\n")).encode())
+    return digest.hexdigest()[:16]
 
 
 def _gpu_devices(topology: NodeTopology) -> list[tuple[str, str]]:

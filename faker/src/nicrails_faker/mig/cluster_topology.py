@@ -15,7 +15,14 @@ from nicrails_faker.mig.errors import DocumentError
 from nicrails_faker.mig.fields import Fields, expect_count, expect_mapping
 from nicrails_faker.mig.pools import FlatPool, Pool, ProfilePool, spec_of
 from nicrails_faker.mig.topology import NOTHING, NodeTopology
-from nicrails_faker.mig.topology_yaml import MAX_DEVICES, MAX_GPUS, MAX_MEMORY, dump_other_devices, other_devices
+from nicrails_faker.mig.topology_yaml import (
+    MAX_DEVICES,
+    MAX_GPUS,
+    MAX_MEMORY,
+    check_others,
+    dump_other_devices,
+    other_devices,
+)
 from nicrails_faker.mig.yaml_text import emit, parse
 
 DEFAULT_POOL_LABEL = "run.ai/simulated-gpu-node-pool"
@@ -110,15 +117,17 @@ def _pool(path: str, value: YamlValue) -> Pool:
             extra=fields.rest(),
         )
     inner = Fields(fields.at("gpu"), gpu)
+    resources = tuple(
+        (name.text, expect_count(child(at, name.text), count, most=MAX_DEVICES))
+        for at, item in fields.items("resources")
+        for name, count in expect_mapping(at, item).entries
+    )
+    check_others(fields.at("resources"), [count for _, count in resources])
     return ProfilePool(
         backend=inner.text("backend"),
         profile=inner.text("profile"),
         overrides=expect_mapping(inner.at("overrides"), ordered(inner.take("overrides") or NOTHING)),
-        resources=tuple(
-            (name.text, expect_count(child(at, name.text), count, most=MAX_DEVICES))
-            for at, item in fields.items("resources")
-            for name, count in expect_mapping(at, item).entries
-        ),
+        resources=resources,
         gpu_extra=inner.rest(),
         extra=fields.rest(),
     )

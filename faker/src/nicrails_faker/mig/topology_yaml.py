@@ -6,7 +6,7 @@ Known keys come first and in a fixed order, the others follow by name: equal top
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from nicrails_faker.mig.document import YamlList, YamlMapping, YamlValue, boolean, mapping, string, whole
@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 MAX_GPUS = 1024
 MAX_DEVICES = 10_000
+"""Of a Node, besides its GPUs and slices."""
+MAX_OTHERS = 64
+"""Resources of a Node besides its GPUs; the device plugin has a server for each."""
 MAX_MEMORY = 64 * 1024 * 1024
 """MiB."""
 MAX_POSITION = 1023
@@ -71,7 +74,25 @@ def other_devices(fields: Fields) -> tuple[OtherDevice, ...]:
     Raises:
         DocumentError: Something there is wrong.
     """
-    return tuple(_other_device(path, value) for path, value in fields.items("otherDevices"))
+    devices = tuple(_other_device(path, value) for path, value in fields.items("otherDevices"))
+    check_others(fields.at("otherDevices"), [device.count for device in devices])
+    return devices
+
+
+def check_others(path: str, counts: Sequence[int]) -> None:
+    """Refuse more resources, or more devices of all resources, than a Node can offer: a few lines would fill the memory.
+
+    Args:
+        path: Where they stand.
+        counts: The devices of each resource.
+
+    Raises:
+        DocumentError: They are too many.
+    """
+    if len(counts) > MAX_OTHERS:
+        raise DocumentError(path, f"{len(counts)} resources; {MAX_OTHERS} are the most")
+    if sum(counts) > MAX_DEVICES:
+        raise DocumentError(path, f"{sum(counts)} devices; {MAX_DEVICES} are the most of all resources together")
 
 
 def dump_other_devices(devices: tuple[OtherDevice, ...]) -> YamlList | None:

@@ -19,7 +19,7 @@ from nicrails_faker.migfaker.metrics import Metrics
 from nicrails_faker.migfaker.requests import goal, restored, same_layout
 from nicrails_faker.migfaker.seen import DYNAMIC_LABEL, SeenNode, difference
 from nicrails_faker.migfaker.teller import SUCCESS, Options, Teller
-from nicrails_faker.topologies.config_maps import Stored
+from nicrails_faker.topologies.config_maps import ADVERTISED_ANNOTATION, Stored
 from nicrails_faker.topologies.documents import Document, Unreadable
 from nicrails_faker.topologies.store import TopologyStore
 from nicrails_faker.working import Cache
@@ -151,7 +151,7 @@ class Reconciler:
             else:
                 await self._write(node, document, wanted)
             return
-        await self._written(node, wanted)
+        await self._written(node, document)
 
     async def _write(self, node: SeenNode, document: Stored, wanted: NodeTopology) -> None:
         await self._teller.pending(node)
@@ -162,9 +162,10 @@ class Reconciler:
         structlog.get_logger().info("mig-written", node=node.name, off=node.config is None)
         await self._restart(node.name)
 
-    async def _written(self, node: SeenNode, topology: NodeTopology) -> None:
+    async def _written(self, node: SeenNode, document: Stored) -> None:
         """The topology says what was asked for; it counts when the Node advertises it."""
-        missing = difference(node, topology, strict=self._options.strict)
+        topology, handed_over = document.topology, document.annotations.get(ADVERTISED_ANNOTATION)
+        missing = difference(node, topology, strict=self._options.strict, handed_over=handed_over)
         if missing and node.name not in self._waits:
             if node.name in self._given_up:
                 return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nicrails.kube import Collection, path
-from nicrails_faker.mig import GPU_RESOURCE, NodeTopology, advertised_resources
+from nicrails_faker.mig import GPU_RESOURCE, NodeTopology, advertised_resources, fingerprint
 from nicrails_faker.mig.labels import STATE_LABEL
 from nicrails_faker.mig.mapping import ANNOTATION as MAPPING_ANNOTATION
 from nicrails_faker.mig.profiles import RESOURCE_PREFIX
@@ -111,11 +111,18 @@ def is_gpu_resource(resource: str) -> bool:
     return resource == GPU_RESOURCE or resource.startswith(RESOURCE_PREFIX)
 
 
-def difference(node: SeenNode, topology: NodeTopology, *, strict: bool) -> str:
+def difference(node: SeenNode, topology: NodeTopology, *, strict: bool, handed_over: str | None = None) -> str:
     """What a Node does not advertise as its topology says, in words; "" if all is as it says.
 
     A resource that is no longer advertised may be gone or ``0``: a kubelet never removes one. Resources of others under
     ``nvidia.com/`` do not count.
+
+    Args:
+        node: As it is seen.
+        topology: What it is to advertise.
+        strict: As for the device plugin.
+        handed_over: The fingerprint of what the device plugin says that it has told the kubelet; None where it says
+            nothing. Numbers alone do not tell a slice from another one of its profile.
     """
     wanted = {
         resource: len(devices)
@@ -128,6 +135,8 @@ def difference(node: SeenNode, topology: NodeTopology, *, strict: bool) -> str:
         for resource in there
         if node.allocatable.get(resource, "0") != str(wanted.get(resource, 0))
     }
+    if not wrong and handed_over not in (None, fingerprint(topology, strict=strict)):
+        return "the device plugin has not taken these devices over yet"
     return ", ".join(
         f"{resource} is {found} and not {wanted.get(resource, 0)}" for resource, found in sorted(wrong.items())
     )

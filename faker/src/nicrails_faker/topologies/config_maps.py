@@ -16,6 +16,8 @@ TOPOLOGY_LABEL = "node-topology"
 NODE_LABEL = "node-name"
 TOPOLOGY_SELECTOR = f"{TOPOLOGY_LABEL}=true"
 KWOK_ANNOTATION = "kwok.x-k8s.io/node"
+ADVERTISED_ANNOTATION = "nicrails.io/advertised"
+"""The fingerprint of the devices that the Node's device plugin has handed over to the kubelet."""
 UID_ANNOTATION = "nicrails.io/node-uid"
 """The UID of the Node that a document was made for; a Node that was replaced has another one."""
 
