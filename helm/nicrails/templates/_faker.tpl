@@ -146,7 +146,7 @@ spec:
 {{- define "nicrails.faker.rules.device-plugin" -}}
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [list, watch]
+  verbs: [list, watch, patch]
 {{- end }}
 
 {{- define "nicrails.faker.rules.mig" -}}
