@@ -131,7 +131,7 @@ def test_a_configuration_is_chosen() -> None:
     ("stdin", "problem"),
     [
         ("", "standard input: empty; MIG is turned off by removing"),
-        ("#" * 300_000, "standard input: has 262145 characters; 262144 are the most"),
+        ("#" * 300_000, "standard input: has 131073 characters; 131072 are the most"),
         (REQUEST.replace('"0"', "9"), "mig-configs.selected[0].devices[0]: the Node has no GPU 9"),
         (REQUEST.replace("2g.10gb", "9g.10gb"), 'mig-configs.selected[0].mig-devices[0].name: no profile "9g.10gb" on'),
     ],
@@ -153,7 +153,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         (tmp_path / "missing", "No such file"),
         (tmp_path, "Is a directory"),
         (binary, "not UTF-8"),
-        (large, "has 262145 characters"),
+        (large, "has 131073 characters"),
     ):
         code, out, err = run(str(name), *NODE)
         assert (code, out) == (1, "")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,66 +13,19 @@ from nicrails_faker.api import EmbeddedCluster, Fault, LoseAnswer, Respond
 from nicrails_faker.mig import Holder, NodeTopology, Status, mig_uuid
 from nicrails_faker.mig.labels import feature_labels
 from nicrails_faker.migfaker import app
-from nicrails_faker.migfaker.teller import Options
+from tests.faker.migfaker.stage import ERROR, SEVEN, THREE, events, faking, make_node, until_event
 from tests.faker.played import CONFIG, MIG_NODE, STATE, PlayedNode, mig_config
-from tests.faker.scene import Scene, Service, embedded
+from tests.faker.scene import Scene, embedded
 from tests.support.waiting import eventually
-
-_SEVEN, _THREE = mig_config('{"1g.5gb": 7}'), mig_config('{"2g.10gb": 3}')
-_ERROR = "nicrails.io/mig-config-error"
-
-
-@contextlib.asynccontextmanager
-async def _faking(scene: Scene, name: str = "n", **options: Any) -> AsyncIterator[Service]:
-    selector = options.pop("plugin_selector", None)
-    async with scene.service(
-        app.DUTIES,
-        lambda it: app.build(
-            it,
-            node=name,
-            namespace=scene.world.namespace,
-            name="topology",
-            options=Options(**options),
-            plugin_selector=selector,
-        ),
-    ) as service:
-        yield service
-
-
-async def _node(scene: Scene, *, labels: dict[str, str] | None = None, strategy: str = "mixed") -> PlayedNode:
-    """A Node with a topology of two whole GPUs."""
-    await scene.world.node("n", labels=MIG_NODE if labels is None else labels)
-    topology = NodeTopology.create(
-        "n", gpu_product="NVIDIA-A100-SXM4-40GB", gpu_count=2, gpu_memory=40960, mig_strategy=strategy
-    )
-    await scene.store.create("n", topology, annotations={})
-    return PlayedNode(scene, "n")
-
-
-async def _events(scene: Scene) -> list[tuple[str, str]]:
-    found = await scene.world.api.get("/api/v1/namespaces/default/events")
-    items = sorted(found["items"], key=lambda item: int(item["metadata"]["resourceVersion"]))
-    return [(item["reason"], item["message"]) for item in items if item["involvedObject"]["name"] == "n"]
-
-
-async def _until_event(scene: Scene, reason: str, count: int = 1) -> list[str]:
-    """The messages of the Events of this reason, once there are so many; an Event comes after what it tells."""
-
-    async def there() -> list[str]:
-        messages = [message for name, message in await _events(scene) if name == reason]
-        assert len(messages) >= count, messages
-        return messages
-
-    return await eventually(there, within=30, what=f"{count} Events {reason}")
 
 
 async def test_a_request_is_served(scene: Scene) -> None:
     """An annotation becomes slices in the topology, then, once the Node advertises them, labels, mapping, state and an Event."""
-    node = await _node(scene)
-    async with _faking(scene) as service:
+    node = await make_node(scene)
+    async with faking(scene) as service:
         await node.advertise()
         await node.until_label("nvidia.com/gpu.count", "2")
-        await node.annotate(_SEVEN)
+        await node.annotate(SEVEN)
         await node.until_state("pending")
 
         async def written() -> bool:
@@ -86,7 +36,7 @@ async def test_a_request_is_served(scene: Scene) -> None:
         assert "run.ai/mig-mapping" not in await node.annotations()
         await node.advertise()
         await node.until_state("success")
-        await _until_event(scene, "MigConfigApplied")
+        await until_event(scene, "MigConfigApplied")
         topology = await scene.topology("n")
         labels, annotations = await node.labels(), await node.annotations()
         assert labels == feature_labels(topology) | MIG_NODE | {STATE: "success"}
@@ -95,18 +45,18 @@ async def test_a_request_is_served(scene: Scene) -> None:
         mapping = json.loads(base64.b64decode(annotations["run.ai/mig-mapping"]))
         assert [one["device_uuid"] for one in mapping["0"]] == [one.uuid for one in topology.gpus[0].mig_instances]
         assert mapping.keys() == {"0"}
-        assert _ERROR not in annotations
+        assert ERROR not in annotations
         await service.until_healthy()
-        assert await _events(scene) == [("MigConfigApplied", f"cut GPU 0 into {', '.join(['1g.5gb'] * 7)}")]
+        assert await events(scene) == [("MigConfigApplied", f"cut GPU 0 into {', '.join(['1g.5gb'] * 7)}")]
 
 
 async def test_another_request_replaces_the_slices_and_their_labels(scene: Scene) -> None:
     """New slices take the place of the old ones, and labels of profiles that are gone go with them."""
-    node = await _node(scene)
-    async with node.kubelet(), _faking(scene):
-        await node.annotate(_SEVEN)
+    node = await make_node(scene)
+    async with node.kubelet(), faking(scene):
+        await node.annotate(SEVEN)
         await node.until_label("nvidia.com/mig-1g.5gb.count", "7")
-        await node.annotate(_THREE)
+        await node.annotate(THREE)
         await node.until_label("nvidia.com/mig-2g.10gb.count", "3")
         await node.until_state("success")
         assert await node.labels() == feature_labels(await scene.topology("n")) | MIG_NODE | {STATE: "success"}
@@ -115,44 +65,44 @@ async def test_another_request_replaces_the_slices_and_their_labels(scene: Scene
 
 async def test_removing_the_annotation_turns_mig_off(scene: Scene) -> None:
     """Without the annotation the GPUs are whole again, and state, mapping and labels of slices are gone."""
-    node = await _node(scene)
+    node = await make_node(scene)
     before = await scene.topology("n")
-    async with node.kubelet(), _faking(scene):
-        await node.annotate(_SEVEN)
+    async with node.kubelet(), faking(scene):
+        await node.annotate(SEVEN)
         await node.until_state("success")
         await node.annotate(None)
         await node.until_state(None)
         assert await scene.topology("n") == before
         assert await node.labels() == feature_labels(before) | MIG_NODE
         assert await node.annotations() == {}
-        assert (await _until_event(scene, "MigConfigApplied", 2))[-1] == "MIG is off"
+        assert (await until_event(scene, "MigConfigApplied", 2))[-1] == "MIG is off"
 
 
 async def test_an_annotation_removed_while_it_was_away_turns_mig_off(scene: Scene) -> None:
     """The state label remembers that MIG is on by a request, so its removal counts also when nobody saw it."""
-    node = await _node(scene)
+    node = await make_node(scene)
     before = await scene.topology("n")
     async with node.kubelet():
-        async with _faking(scene):
-            await node.annotate(_SEVEN)
+        async with faking(scene):
+            await node.annotate(SEVEN)
             await node.until_state("success")
         await node.annotate(None)
-        async with _faking(scene):
+        async with faking(scene):
             await node.until_state(None)
     assert await scene.topology("n") == before
 
 
 async def test_slices_that_nobody_asked_for_stay(scene: Scene) -> None:
     """MIG that stands in the topology without a request is left on, and has its labels and mapping."""
-    node = await _node(scene)
-    async with node.kubelet(), _faking(scene):
-        await node.annotate(_THREE)
+    node = await make_node(scene)
+    async with node.kubelet(), faking(scene):
+        await node.annotate(THREE)
         await node.until_state("success")
     cut = await scene.topology("n")
     await node.annotate(None)
     await node.label({STATE: None})
     await node.label({"nvidia.com/mig-2g.10gb.count": None})
-    async with node.kubelet(), _faking(scene):
+    async with node.kubelet(), faking(scene):
         await node.until_label("nvidia.com/mig-2g.10gb.count", "3")
         assert "run.ai/mig-mapping" in await node.annotations()
     assert await scene.topology("n") == cut
@@ -161,23 +111,23 @@ async def test_slices_that_nobody_asked_for_stay(scene: Scene) -> None:
 async def test_the_same_request_again_and_a_restart_write_nothing(tmp_path: Path) -> None:
     """What is as it is asked for is not written again: not after a restart, not when the same request is given anew."""
     async with embedded(tmp_path) as (cluster, scene):
-        node = await _node(scene)
+        node = await make_node(scene)
         async with node.kubelet():
-            async with _faking(scene):
-                await node.annotate(_SEVEN)
+            async with faking(scene):
+                await node.annotate(SEVEN)
                 await node.until_state("success")
-                await _until_event(scene, "MigConfigApplied")
+                await until_event(scene, "MigConfigApplied")
             before, writes = (await node.object(), await scene.object("n")), _writes(cluster)
-            async with _faking(scene) as service:
+            async with faking(scene) as service:
                 await service.until_healthy()
                 assert (await node.object(), await scene.object("n")) == before
-                await node.annotate(_SEVEN + "# the same, said otherwise\n")
+                await node.annotate(SEVEN + "# the same, said otherwise\n")
                 # The next thing that it writes shows that it has looked at what came before.
                 await node.label({"nvidia.com/gpu.count": "wrong"})
                 await node.until_label("nvidia.com/gpu.count", "2")
         assert await scene.object("n") == before[1]
         assert (await node.labels())[STATE] == "success"
-        assert len(await _events(scene)) == 1
+        assert len(await events(scene)) == 1
         assert _writes(cluster) == writes + 1, "the label that was made wrong"
 
 
@@ -206,51 +156,51 @@ def _writes(cluster: EmbeddedCluster) -> int:
 )
 async def test_an_impossible_request_fails_and_changes_nothing(scene: Scene, config: str, says: str) -> None:
     """What can not be read or met ends as failed, with one sentence on the Node and in an Event; all else stays."""
-    node = await _node(scene)
-    async with node.kubelet(), _faking(scene) as service:
-        await node.annotate(_THREE)
+    node = await make_node(scene)
+    async with node.kubelet(), faking(scene) as service:
+        await node.annotate(THREE)
         await node.until_state("success")
-        await _until_event(scene, "MigConfigApplied")
+        await until_event(scene, "MigConfigApplied")
         topology, labels = await scene.object("n"), await node.labels()
         mapping = (await node.annotations())["run.ai/mig-mapping"]
         allocatable = await node.allocatable()
         await node.annotate(config)
         await node.until_state("failed")
-        await _until_event(scene, "MigConfigFailed")
+        await until_event(scene, "MigConfigFailed")
         annotations = await node.annotations()
-        assert says in annotations[_ERROR]
+        assert says in annotations[ERROR]
         assert annotations["run.ai/mig-mapping"] == mapping
         assert await scene.object("n") == topology
         assert await node.labels() == labels | {STATE: "failed"}
         assert await node.allocatable() == allocatable
-        assert await _until_event(scene, "MigConfigFailed") == [annotations[_ERROR]]
-        assert annotations[_ERROR].isprintable()
+        assert await until_event(scene, "MigConfigFailed") == [annotations[ERROR]]
+        assert annotations[ERROR].isprintable()
         await service.until_healthy()
-        await node.annotate(_THREE)
+        await node.annotate(THREE)
         await node.until_state("success")
-        assert _ERROR not in await node.annotations()
+        assert ERROR not in await node.annotations()
         assert await scene.object("n") == topology
 
 
 async def test_a_slice_in_use_is_refused_until_it_is_free(scene: Scene) -> None:
     """A slice that a pod holds is not taken away: the request fails with the pod's name, and is met once it is free."""
-    node = await _node(scene)
-    async with node.kubelet(), _faking(scene):
-        await node.annotate(_SEVEN)
+    node = await make_node(scene)
+    async with node.kubelet(), faking(scene):
+        await node.annotate(SEVEN)
         await node.until_state("success")
         held = Status(allocated_by=Holder(namespace="team", pod="train", container="main"))
         await scene.store.update("n", lambda now: _hold(now, held))
-        await node.annotate(_THREE)
+        await node.annotate(THREE)
         await node.until_state("failed")
-        assert "in use by team/train/main" in (await node.annotations())[_ERROR]
+        assert "in use by team/train/main" in (await node.annotations())[ERROR]
         await node.annotate(None)
 
         async def again() -> bool:
-            return "in use by team/train/main" in (await node.annotations())[_ERROR]
+            return "in use by team/train/main" in (await node.annotations())[ERROR]
 
         await eventually(again, within=30, what="turning MIG off is refused too")
         assert len((await scene.topology("n")).gpus[0].mig_instances) == 7
-        await node.annotate(_THREE)
+        await node.annotate(THREE)
         await scene.store.update("n", lambda now: _hold(now, Status()))
         await node.until_state("success")
         assert await node.allocatable() == {"nvidia.com/gpu": "1", "nvidia.com/mig-2g.10gb": "3"}
@@ -264,15 +214,15 @@ def _hold(topology: NodeTopology, status: Status) -> NodeTopology:
 
 async def test_what_is_not_taken_in_time_is_taken_back(scene: Scene) -> None:
     """A Node that does not advertise what was written gets its old topology back and is failed; the same is not tried again."""
-    node = await _node(scene)
+    node = await make_node(scene)
     before = await scene.topology("n")
-    async with _faking(scene, taken_within=2.0):
+    async with faking(scene, taken_within=2.0):
         await node.advertise()
         await node.until_label("nvidia.com/gpu.count", "2")
         labels = await node.labels()
-        await node.annotate(_SEVEN)
+        await node.annotate(SEVEN)
         await node.until_state("failed")
-        error = (await node.annotations())[_ERROR]
+        error = (await node.annotations())[ERROR]
         assert "not taken within 2 s: nvidia.com/gpu is 2 and not 1, nvidia.com/mig-1g.5gb is 0 and not 7" in error
         assert "the slices are as before" in error
         assert await scene.topology("n") == before
@@ -281,40 +231,40 @@ async def test_what_is_not_taken_in_time_is_taken_back(scene: Scene) -> None:
         await node.label({"nvidia.com/gpu.count": "wrong"})
         await node.until_label("nvidia.com/gpu.count", "2")
         assert (await scene.object("n") or {})["metadata"]["resourceVersion"] == version, "it was not tried again"
-    async with node.kubelet(), _faking(scene):
-        await node.annotate(_THREE)
+    async with node.kubelet(), faking(scene):
+        await node.annotate(THREE)
         await node.until_label("nvidia.com/mig-2g.10gb.count", "3")
         await node.until_state("success")
-        assert _ERROR not in await node.annotations()
+        assert ERROR not in await node.annotations()
 
 
 async def test_that_it_was_taken_back_is_told_also_when_the_node_changes_meanwhile(tmp_path: Path) -> None:
     """A conflict between the way back and the word about it delays that word, and starts nothing anew."""
     async with embedded(tmp_path) as (cluster, scene):
-        node = await _node(scene)
+        node = await make_node(scene)
         before = await scene.topology("n")
         await node.advertise()
-        async with _faking(scene, taken_within=2.0):
+        async with faking(scene, taken_within=2.0):
             await node.until_label("nvidia.com/gpu.count", "2")
             conflict = {"kind": "Status", "apiVersion": "v1", "code": 409, "reason": "Conflict", "message": "changed"}
             # The annotation itself and the state pending come first.
             refused = Fault(method="PATCH", path="/api/v1/nodes/n", action=Respond(status=409, body=conflict), skip=2)
             active = cluster.faults.add(refused)
-            await node.annotate(_SEVEN)
+            await node.annotate(SEVEN)
             await node.until_state("failed")
             assert active.hits == 1
             assert await scene.topology("n") == before
-            assert "not taken within 2 s" in (await node.annotations())[_ERROR]
+            assert "not taken within 2 s" in (await node.annotations())[ERROR]
 
 
 async def test_a_write_whose_answer_is_lost_is_not_lost(tmp_path: Path) -> None:
     """A topology that was written without an answer is found written, and the request goes on."""
     async with embedded(tmp_path) as (cluster, scene):
-        node = await _node(scene)
+        node = await make_node(scene)
         path = scene.world.path("configmaps", "topology-n")
-        async with node.kubelet(), _faking(scene):
+        async with node.kubelet(), faking(scene):
             active = cluster.faults.add(Fault(method="PATCH", path=path, action=LoseAnswer()))
-            await node.annotate(_SEVEN)
+            await node.annotate(SEVEN)
             await node.until_state("success")
             assert active.hits == 1
 
@@ -322,12 +272,12 @@ async def test_a_write_whose_answer_is_lost_is_not_lost(tmp_path: Path) -> None:
 async def test_without_events_the_request_is_served(tmp_path: Path) -> None:
     """An Event that can not be made is only told in the log."""
     async with embedded(tmp_path) as (cluster, scene):
-        node = await _node(scene)
+        node = await make_node(scene)
         cluster.faults.add(
             Fault(method="POST", path="/api/v1/namespaces/default/events", action=Respond(status=403), times=None)
         )
-        async with node.kubelet(), _faking(scene) as service:
-            await node.annotate(_SEVEN)
+        async with node.kubelet(), faking(scene) as service:
+            await node.annotate(SEVEN)
             await node.until_state("success")
             await service.until_healthy()
 
@@ -335,12 +285,12 @@ async def test_without_events_the_request_is_served(tmp_path: Path) -> None:
 async def test_an_api_that_fails_is_told_and_outlived(tmp_path: Path) -> None:
     """While the API server refuses writes the service is unhealthy with the reason; afterwards the request is served."""
     async with embedded(tmp_path) as (cluster, scene):
-        node = await _node(scene)
+        node = await make_node(scene)
         path = scene.world.path("configmaps", "topology-n")
-        async with node.kubelet(), _faking(scene) as service:
+        async with node.kubelet(), faking(scene) as service:
             refused = Fault(method="PATCH", path=path, action=Respond(status=403, body="no"), times=None)
             active = cluster.faults.add(refused)
-            await node.annotate(_SEVEN)
+            await node.annotate(SEVEN)
             await service.until_unhealthy("give its Role the permission")
             cluster.faults.discard(active)
             await node.until_state("success")
@@ -349,17 +299,17 @@ async def test_an_api_that_fails_is_told_and_outlived(tmp_path: Path) -> None:
 
 async def test_a_restart_in_the_middle_goes_on(scene: Scene) -> None:
     """A service that ends between the write and the Node's word is followed by one that waits for that word."""
-    node = await _node(scene)
+    node = await make_node(scene)
     await node.advertise()
-    async with _faking(scene):
-        await node.annotate(_SEVEN)
+    async with faking(scene):
+        await node.annotate(SEVEN)
 
         async def written() -> bool:
             return (await scene.topology("n")).gpus[0].mig_enabled
 
         await eventually(written, within=30, what="the slices are written")
     assert (await node.labels())[STATE] == "pending"
-    async with _faking(scene) as service:
+    async with faking(scene) as service:
         await service.until_healthy()
         assert (await node.labels())[STATE] == "pending"
         await node.advertise()
@@ -368,10 +318,10 @@ async def test_a_restart_in_the_middle_goes_on(scene: Scene) -> None:
 
 async def test_a_kubelet_that_restarts_changes_no_state(scene: Scene) -> None:
     """Slices that were taken once and are at 0 for a moment stay as they are."""
-    node = await _node(scene)
-    async with _faking(scene):
+    node = await make_node(scene)
+    async with faking(scene):
         async with node.kubelet():
-            await node.annotate(_SEVEN)
+            await node.annotate(SEVEN)
             await node.until_state("success")
         before = await scene.object("n")
         zero = {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "0"}
@@ -384,9 +334,9 @@ async def test_a_kubelet_that_restarts_changes_no_state(scene: Scene) -> None:
 
 async def test_another_strategy_changes_the_labels(scene: Scene) -> None:
     """When the topology's strategy changes the labels follow, and the request stays served."""
-    node = await _node(scene)
+    node = await make_node(scene)
     config = mig_config('{"1g.5gb": 7}', gpus="all")
-    async with node.kubelet(), _faking(scene):
+    async with node.kubelet(), faking(scene):
         await node.annotate(config)
         await node.until_state("success")
         for strategy in ("single", "none", "mixed"):
@@ -397,10 +347,10 @@ async def test_another_strategy_changes_the_labels(scene: Scene) -> None:
 
 async def test_strict_labels(scene: Scene) -> None:
     """In strict mode a Node that NVIDIA's plugin refuses advertises no GPUs and says so."""
-    node = await _node(scene, strategy="single")
+    node = await make_node(scene, strategy="single")
     strict = PlayedNode(scene, "n", strict=True)
-    async with strict.kubelet(), _faking(scene, strict=True):
-        await node.annotate(_SEVEN)
+    async with strict.kubelet(), faking(scene, strict=True):
+        await node.annotate(SEVEN)
         await node.until_state("success")
         assert (await node.labels())["nvidia.com/gpu.product"] == "NVIDIA-A100-SXM4-40GB-MIG-INVALID"
         assert await node.allocatable() == {}
@@ -413,10 +363,10 @@ async def _condition(node: PlayedNode) -> dict[str, str] | None:
 
 async def test_what_deserves_a_look_is_a_condition(scene: Scene) -> None:
     """A Node that is odd for its strategy has a condition that says so, beside those of others; it ends with the oddity."""
-    node = await _node(scene, strategy="single")
+    node = await make_node(scene, strategy="single")
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     await scene.world.api.merge_patch("/api/v1/nodes/n/status", {"status": {"conditions": [ready]}})
-    async with node.kubelet(), _faking(scene):
+    async with node.kubelet(), faking(scene):
         await node.until_label("nvidia.com/gpu.count", "2")
         assert await _condition(node) is None
         for gpus, expected in (("[0]", ("True", "MixedMigModes")), ("all", ("False", "AsUsual"))):
@@ -433,16 +383,16 @@ async def test_what_deserves_a_look_is_a_condition(scene: Scene) -> None:
         found = (await node.object())["status"]["conditions"]
         assert [one for one in found if one["type"] == "Ready" and ready.items() <= one.items()]
     before = await node.object()
-    async with node.kubelet(), _faking(scene) as service:
+    async with node.kubelet(), faking(scene) as service:
         await service.until_healthy()
         assert await node.object() == before
 
 
 async def test_without_node_labels(scene: Scene) -> None:
     """Where labelling is off only the state is a label; what others have labelled stays."""
-    node = await _node(scene, labels=MIG_NODE | {"nvidia.com/gpu.count": "of-another"})
-    async with node.kubelet(), _faking(scene, labels=False):
-        await node.annotate(_SEVEN)
+    node = await make_node(scene, labels=MIG_NODE | {"nvidia.com/gpu.count": "of-another"})
+    async with node.kubelet(), faking(scene, labels=False):
+        await node.annotate(SEVEN)
         await node.until_state("success")
         assert await node.labels() == MIG_NODE | {"nvidia.com/gpu.count": "of-another", STATE: "success"}
         assert "run.ai/mig-mapping" in await node.annotations()
@@ -450,9 +400,9 @@ async def test_without_node_labels(scene: Scene) -> None:
 
 async def test_without_the_role_label_the_annotation_is_ignored(scene: Scene) -> None:
     """A Node that is not labelled for dynamic MIG keeps its GPUs and has only the labels of them; with it, it is served."""
-    node = await _node(scene, labels={})
-    await node.annotate(_SEVEN)
-    async with node.kubelet(), _faking(scene) as service:
+    node = await make_node(scene, labels={})
+    await node.annotate(SEVEN)
+    async with node.kubelet(), faking(scene) as service:
         await node.until_label("nvidia.com/gpu.count", "2")
         await service.until_healthy()
         assert STATE not in await node.labels()
@@ -474,8 +424,8 @@ async def test_labels_of_others_stay(scene: Scene) -> None:
         "example.com/x": "y",
         "nvidia.com/mig.config": "all-1g.5gb",
     }
-    node = await _node(scene, labels=MIG_NODE | others | {"nvidia.com/mig-9g.9gb.count": "9"})
-    async with node.kubelet(), _faking(scene):
+    node = await make_node(scene, labels=MIG_NODE | others | {"nvidia.com/mig-9g.9gb.count": "9"})
+    async with node.kubelet(), faking(scene):
         await node.until_label("nvidia.com/mig-9g.9gb.count", None)
         assert await node.labels() == feature_labels(await scene.topology("n")) | MIG_NODE | others
 
@@ -484,8 +434,8 @@ async def test_without_a_topology_it_waits(scene: Scene) -> None:
     """A Node without a topology, or with an unreadable one, is told, and served once there is one."""
     await scene.world.node("n", labels=MIG_NODE)
     node = PlayedNode(scene, "n")
-    await node.annotate(_SEVEN)
-    async with node.kubelet(), _faking(scene) as service:
+    await node.annotate(SEVEN)
+    async with node.kubelet(), faking(scene) as service:
         await service.until_unhealthy("there is no topology for it")
         new = NodeTopology.create("n", gpu_product="NVIDIA-A100-SXM4-40GB", gpu_count=2, gpu_memory=40960)
         await scene.store.create("n", new, annotations={})
@@ -501,20 +451,20 @@ async def test_without_a_topology_it_waits(scene: Scene) -> None:
 
 async def test_a_node_that_is_not_there_is_told(scene: Scene) -> None:
     """A name that no Node has is unhealthy with a sentence."""
-    async with _faking(scene, "missing") as service:
+    async with faking(scene, "missing") as service:
         await service.until_unhealthy("there is no such Node")
 
 
 async def test_restart_mode_deletes_the_device_plugins_pod(scene: Scene) -> None:
     """With restart the pod of the device plugin on this Node is deleted once per change, and no other pod."""
-    node = await _node(scene)
+    node = await make_node(scene)
     await scene.world.node("other")
     labels = {"app": "device-plugin", "component": "device-plugin"}
     daemon_set = await scene.world.daemon_set("device-plugin", selector={"matchLabels": labels})
     for name, where, has in (("plugin", "n", None), ("elsewhere", "other", None), ("another", "n", {"app": "x"})):
         await scene.world.pod(daemon_set, where, name=name, labels=has)
-    async with _faking(scene, plugin_selector="app=device-plugin,component=device-plugin"):
-        await node.annotate(_SEVEN)
+    async with faking(scene, plugin_selector="app=device-plugin,component=device-plugin"):
+        await node.annotate(SEVEN)
         gone = scene.world.path("pods", "plugin")
         await eventually(lambda: _deleted(scene, gone), within=30, what="the device plugin's pod is deleted")
         await scene.world.api.delete(gone, grace=0)
@@ -532,10 +482,10 @@ async def _deleted(scene: Scene, path: str) -> bool:
 
 async def test_requests_that_come_fast_end_at_the_last(scene: Scene) -> None:
     """Of many requests in a row the last one holds, and success is not said for one that came before."""
-    node = await _node(scene)
-    async with node.kubelet(), _faking(scene):
+    node = await make_node(scene)
+    async with node.kubelet(), faking(scene):
         for _ in range(5):
-            for config in (_SEVEN, _THREE, mig_config('{"1g.5gb": 8}'), mig_config('{"4g.20gb": 1}')):
+            for config in (SEVEN, THREE, mig_config('{"1g.5gb": 8}'), mig_config('{"4g.20gb": 1}')):
                 await node.annotate(config)
 
         async def last() -> bool:

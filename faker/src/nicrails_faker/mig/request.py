@@ -20,8 +20,8 @@ from nicrails_faker.mig.errors import DocumentError
 from nicrails_faker.mig.fields import Fields, expect_count, expect_items, expect_mapping, expect_text, found
 from nicrails_faker.mig.yaml_text import parse
 
-MAX_SIZE = 256 * 1024
-"""Characters; Kubernetes takes no more bytes of annotations than that."""
+MAX_SIZE = 128 * 1024
+"""Characters; half of the bytes that Kubernetes takes as annotations of a Node, which has to be told something too."""
 MAX_COUNT = 64
 MAX_POSITION = 63
 

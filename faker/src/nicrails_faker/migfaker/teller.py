@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from nicrails.kube import InvalidError
 from nicrails.text import excerpt
 from nicrails_faker.mig import NodeTopology, ProductError, conditions
 from nicrails_faker.mig.labels import STATE_LABEL, feature_labels, is_feature_label
@@ -48,6 +49,7 @@ class Teller:
         self._writer = writer
         self._options = options
         self._metrics = metrics
+        self._unwritten: dict[str, tuple[str, str]] = {}
 
     async def pending(self, node: SeenNode) -> None:
         """A request is on its way."""
@@ -56,9 +58,17 @@ class Teller:
     async def failed(self, node: SeenNode, reason: str, outcome: str) -> None:
         """A request failed; everything else stays as it is."""
         reason = excerpt(reason, MAX_ERROR)
-        if node.state == FAILED and node.annotations.get(ERROR_ANNOTATION) == reason:
+        told = node.annotations.get(ERROR_ANNOTATION) == reason or self._unwritten.get(node.name) == (node.uid, reason)
+        if node.state == FAILED and told:
             return
-        await self._writer.patch(node, labels={STATE_LABEL: FAILED}, annotations={ERROR_ANNOTATION: reason})
+        try:
+            await self._writer.patch(node, labels={STATE_LABEL: FAILED}, annotations={ERROR_ANNOTATION: reason})
+            self._unwritten.pop(node.name, None)
+        except InvalidError as error:
+            # The annotations that are there leave no room for another one; the state must be told nevertheless.
+            structlog.get_logger().warning("mig-config-error-not-written", node=node.name, reason=str(error))
+            await self._writer.patch(node, labels={STATE_LABEL: FAILED}, annotations={ERROR_ANNOTATION: None})
+            self._unwritten[node.name] = (node.uid, reason)
         self._metrics.requests.labels(outcome).inc()
         structlog.get_logger().warning("mig-failed", node=node.name, reason=reason)
         await self._writer.event(node, "MigConfigFailed", reason, warning=True)
