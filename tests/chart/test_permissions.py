@@ -235,6 +235,8 @@ async def allowed(api: Api, user: str, asked: Iterable[May]) -> set[May]:
     return found
 
 
+# Tens of thousands of questions, on a machine that may have other things to do.
+@pytest.mark.timeout(300)
 async def test_nothing_else_is_allowed(installed: Installed, features: frozenset[str]) -> None:
     """Asked about every verb on every resource in every namespace, the server allows the table's rows and nothing else."""
     world = installed.world
