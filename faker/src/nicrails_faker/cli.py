@@ -18,7 +18,7 @@ from nicrails_faker.mig import command
 
 GOOD, FAILED, BAD_ARGUMENTS = 0, 1, 2
 
-_SERVICES = {
+SERVICES = {
     "topology": ("topologies", "keeps the topology ConfigMaps of the Nodes, and serves them"),
     "device-plugin": ("deviceplugin", "advertises a Node's fake GPUs and slices to its kubelet"),
     "mig": ("migfaker", "cuts a Node's fake GPUs as its annotation asks"),
@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_arguments(plan)
     plan.set_defaults(command=_mig_plan)
 
-    for name, (package, text) in _SERVICES.items():
+    for name, (package, text) in SERVICES.items():
         service = commands.add_parser(name, help=text, description=text.capitalize() + ".", allow_abbrev=False)
         module = importlib.import_module(f"nicrails_faker.{package}.command")
         module.add_arguments(service)
