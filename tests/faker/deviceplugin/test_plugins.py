@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -14,7 +15,7 @@ from grpc import aio
 from prometheus_client import CollectorRegistry
 
 from nicrails.service import Health
-from nicrails_faker.deviceplugin import keeping
+from nicrails_faker.deviceplugin import keeping, plugins
 from nicrails_faker.deviceplugin.allocation import Given
 from nicrails_faker.deviceplugin.devices import Device
 from nicrails_faker.deviceplugin.keeping import Keeper
@@ -147,6 +148,30 @@ async def test_a_resource_that_goes_counts_nothing_and_stays_registered(node: No
     await node.plugins.offer({SMALL: _devices("s3")})
     await node.until(gpu=0, small=1, large=0)
     assert sorted(node.kubelet.registrations) == [GPU, SMALL, LARGE]
+
+
+def _counts(node: Node, names: list[str]) -> bool:
+    return all(node.kubelet.allocatable.get(name) == 1 for name in names)
+
+
+async def test_names_without_end_leave_a_bounded_number_of_plugins(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of resources that are no longer offered only so many stay; one that comes back is served and counted again."""
+    monkeypatch.setattr(plugins, "MOST", 4)
+    node.run()
+    for number in range(6):
+        names = [f"example.com/r{number}-{at}" for at in range(2)]
+        await node.plugins.offer({GPU: _devices("a"), **{name: _devices(name[-1]) for name in names}})
+        await eventually(functools.partial(_counts, node, names), within=20, what=f"{names} are there")
+        assert len([path for path in node.folder.iterdir() if path.name.startswith("fake-")]) <= 5
+    assert node.registry.get_sample_value("nicrails_faker_devices", {"resource": "example.com/r0-0"}) is None
+    await node.plugins.offer({"example.com/r0-0": _devices("x", "y")})
+    await eventually(
+        lambda: node.kubelet.allocatable["example.com/r0-0"] == 2 and node.kubelet.allocatable[GPU] == 0,
+        within=20,
+        what="the first name is there again",
+    )
+    assert node.kubelet.registrations.count(GPU) == 1
+    await eventually(lambda: node.reason == "", within=10, what="it is in health")
 
 
 async def test_what_goes_is_told_before_what_comes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

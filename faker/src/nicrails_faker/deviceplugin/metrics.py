@@ -40,3 +40,8 @@ class Metrics:
         self.devices.labels(resource).set(count)
         for counter in (self.registrations, self.allocations, self.refusals):
             counter.labels(resource)
+
+    def forgotten(self, resource: str) -> None:
+        """A resource has no plugin any more."""
+        for metric in (self.devices, self.registrations, self.allocations, self.refusals):
+            metric.remove(resource)

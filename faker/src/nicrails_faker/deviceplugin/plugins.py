@@ -13,16 +13,19 @@ from nicrails_faker.deviceplugin.devices import MAX_SOCKET_PATH, STALE_SOCKETS, 
 from nicrails_faker.deviceplugin.keeping import LOOK, Keeper
 from nicrails_faker.deviceplugin.metrics import Metrics
 from nicrails_faker.deviceplugin.plugin import Plugin
+from nicrails_faker.mig import GPU_RESOURCE
 from nicrails_faker.reporting import Report
 
 STEP = "register-plugins"
+MOST = 256
+"""Plugins that are kept; resources that are offered are far fewer, and who writes documents can think of any number of names."""
 
 
 class Plugins:
     """Keeps a plugin for each resource.
 
     A resource that is no longer offered keeps its plugin, with no device: then the kubelet counts 0 of it at once. Without
-    a plugin it would go on counting them for minutes in the Node's capacity.
+    a plugin it would go on counting them for minutes in the Node's capacity. Of too many the oldest such plugins end.
 
     Args:
         directory: The kubelet's folder of plugins.
@@ -39,6 +42,7 @@ class Plugins:
         self._keepers: dict[str, Keeper] = {}
         self._troubles: dict[str, str] = {}
         self._fresh: list[Keeper] = []
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._more = asyncio.Event()
 
     async def offer(self, resources: Mapping[str, tuple[Device, ...]]) -> None:
@@ -52,6 +56,9 @@ class Plugins:
             await keeper.plugin.offer(())
         for keeper in gone.values():
             await keeper.plugin.handed_over()
+        surplus = len(self._keepers.keys() | resources.keys()) - MOST
+        for resource in [one for one in gone if one != GPU_RESOURCE][: max(0, surplus)]:
+            await self._retire(resource)
         for resource, devices in resources.items():
             await self._keeper(resource).plugin.offer(devices)
         for keeper in self._keepers.values():
@@ -65,7 +72,8 @@ class Plugins:
         async with asyncio.TaskGroup() as group:
             while True:
                 for keeper in self._fresh:
-                    group.create_task(keeper.run(), name=f"plugin-{keeper.plugin.resource}")
+                    resource = keeper.plugin.resource
+                    self._running[resource] = group.create_task(keeper.run(), name=f"plugin-{resource}")
                 self._fresh.clear()
                 self._more.clear()
                 await self._more.wait()
@@ -90,6 +98,16 @@ class Plugins:
         self._troubles[resource] = f"{resource} is not registered yet"
         self._fresh.append(keeper)
         return keeper
+
+    async def _retire(self, resource: str) -> None:
+        keeper = self._keepers.pop(resource)
+        if keeper in self._fresh:
+            self._fresh.remove(keeper)
+        if (running := self._running.pop(resource, None)) is not None:
+            running.cancel()
+            await asyncio.wait({running})
+        self._troubles.pop(resource, None)
+        self._metrics.forgotten(resource)
 
     def _tell(self, news: str = "") -> None:
         """Tell how registering goes; a failure is told when it happens, and again as long as it is the only reason."""
