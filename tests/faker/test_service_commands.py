@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -48,11 +49,7 @@ async def _running(
 
 
 async def _healthy(url: str) -> bool:
-    try:
-        async with aiohttp.ClientSession() as session, session.get(f"{url}/healthz") as answer:
-            return answer.status == 200
-    except aiohttp.ClientError:
-        return False
+    return (await _get(url, "/healthz"))[0] == 200
 
 
 @pytest.mark.parametrize("command", [("topology",), ("mig", "--node", "n"), ("nodes",)], ids=lambda value: value[0])
@@ -66,6 +63,51 @@ async def test_a_service_gets_healthy_and_ends_when_told(tmp_path: Path, command
             await eventually(lambda: _healthy(url), within=50, what="it is healthy")
             process.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(process.wait, 10) == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (
+            ("device-plugin", "--plugin-directory", "{folder}", "--host-directory", "/proc/no"),
+            "can not write nvidia-smi",
+        ),
+        (("device-plugin", "--plugin-directory", "/proc", "--host-directory", "{folder}"), "no /proc/kubelet.sock"),
+        (("metrics", "--pod-resources", "{folder}/kubelet.sock"), "has not said yet who holds what"),
+    ],
+    ids=["device-plugin", "unwritable", "metrics"],
+)
+async def test_a_kubelet_that_never_answers(tmp_path: Path, command: tuple[str, ...], says: str) -> None:
+    """A service whose kubelet takes connections and never answers, or that has no folder of one, lives, says so, and ends."""
+    async with embedded(tmp_path) as (cluster, scene):
+        await _populate(scene, topology=True)
+        kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
+        with socket.socket(socket.AF_UNIX) as kubelet:
+            kubelet.bind(str(tmp_path / "kubelet.sock"))
+            kubelet.listen()
+            arguments = [word.format(folder=tmp_path) for word in command]
+            namespace = ("--topology-namespace", scene.world.namespace)
+            async with _running(tmp_path, kubeconfig, *arguments, "--node", "n", *namespace) as (process, url):
+
+                async def told() -> bool:
+                    status, body = await _get(url, "/healthz")
+                    assert status == 503, body
+                    assert says in body, body
+                    return True
+
+                await eventually(told, within=50, what=f"it says {says}")
+                assert (await _get(url, "/livez"))[0] == 200
+                process.send_signal(signal.SIGTERM)
+                assert await asyncio.to_thread(process.wait, 10) == 0
+
+
+async def _get(url: str, path: str) -> tuple[int, str]:
+    """Status and body, 0 while nobody listens."""
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"{url}{path}") as answer:
+            return answer.status, await answer.text()
+    except aiohttp.ClientError:
+        return 0, ""
 
 
 async def _populate(scene: Scene, *, topology: bool) -> None:
