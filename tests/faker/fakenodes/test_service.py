@@ -151,6 +151,21 @@ async def test_a_restart_writes_nothing(scene: Scene) -> None:
     assert (await node.object(), await scene.object("n")) == before
 
 
+@pytest.mark.parametrize("name", ["node", "event", "cpu", "a,b/c", "kubernetes.io/x", "a/\x1b[2J", "_record"])
+async def test_a_name_that_is_none_is_told_beside_the_others(scene: Scene, name: str) -> None:
+    """A resource that a kubelet would not take is not written to a Node either, whatever it is called; the rest is."""
+    node = await _node(scene)
+    async with _faking(scene) as service:
+        await _until(node, {"nvidia.com/gpu": "2"})
+        others = (OtherDevice(name=name, count=3), OtherDevice(name="rdma/hca", count=1))
+        await scene.store.update("n", lambda topology: replace(topology, other_devices=others))
+        await _until(node, {"nvidia.com/gpu": "2", "rdma/hca": "1"})
+        await service.until_unhealthy("is no name of an extended resource")
+        assert service.failure.isprintable()
+        await scene.store.update("n", lambda topology: replace(topology, other_devices=others[1:]))
+        await service.until_healthy()
+
+
 async def test_what_somebody_else_changes_is_put_right(scene: Scene) -> None:
     """Resources that were changed or added by hand are put right; those of others stay."""
     node = await _node(scene)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from nicrails.text import excerpt
 from nicrails_faker.kubelet.api import MAX_DEVICE_ID
 from nicrails_faker.mig import GPU_RESOURCE, NodeTopology, advertised_resources
+from nicrails_faker.mig.resource_names import is_extended_resource
 from nicrails_faker.smi import Hardware
 
 GPU_SOCKET = "fake-nvidia-gpu.sock"
@@ -17,12 +18,6 @@ STALE_SOCKETS = "fake-*.sock"
 MAX_SOCKET_PATH = 107
 """Bytes of the path of a Unix socket."""
 
-_RESOURCE = re.compile(
-    r"(?=[^/]{1,244}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
-    r"/[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
-    re.ASCII,
-)
-_OF_KUBERNETES = "kubernetes.io/"
 # The IDs of a container stand in one environment variable, with commas between them.
 _DEVICE = re.compile(rf"[A-Za-z0-9._:/+=@-]{{1,{MAX_DEVICE_ID}}}", re.ASCII)
 
@@ -72,7 +67,7 @@ def offer(topology: NodeTopology, hardware: Hardware, *, strict: bool) -> Offer:
     resources: dict[str, tuple[Device, ...]] = {}
     problems: list[str] = []
     for resource, ids in advertised_resources(topology, strict=strict).items():
-        if _RESOURCE.fullmatch(resource) is None or _OF_KUBERNETES in resource:
+        if not is_extended_resource(resource):
             problems.append(
                 f'"{excerpt(resource, 120)}" is no name of an extended resource, so the kubelet would not take it;'
                 " correct it in the topology"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import structlog
 
 from nicrails.kube import ApiError, ConflictError, NotFoundError
+from nicrails.text import excerpt
 from nicrails_faker.fakenodes.metrics import Metrics
-from nicrails_faker.fakenodes.resources import resource_changes
+from nicrails_faker.fakenodes.resources import refused_names, resource_changes
 from nicrails_faker.mig.labels import is_feature_label
 from nicrails_faker.mig.mapping import ANNOTATION as MAPPING_ANNOTATION
 from nicrails_faker.migfaker.nodes import NodeWriter
@@ -120,8 +121,11 @@ class Controller:
                 node, capacity=changes.capacity, allocatable=changes.allocatable, annotations=changes.annotations
             )
             self._metrics.patches.inc()
-            structlog.get_logger().debug("resources-written", node=node.name, **dict(changes.allocatable))
+            structlog.get_logger().debug("resources-written", node=node.name, resources=dict(changes.allocatable))
         if document is None:
             # A Node without GPUs is as it should be, unless somebody wants some of them cut.
             return await self._reconciler.reconcile(node.name) if node.is_dynamic and node.config is not None else ""
-        return await self._reconciler.reconcile(node.name)
+        wrong = await self._reconciler.reconcile(node.name)
+        if not wrong and (refused := refused_names(document.topology)):
+            return f'"{excerpt(refused[0], 120)}" is no name of an extended resource; correct it in the topology'
+        return wrong

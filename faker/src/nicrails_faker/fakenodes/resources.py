@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nicrails_faker.mig import NodeTopology, advertised_resources
+from nicrails_faker.mig.resource_names import is_extended_resource
 from nicrails_faker.migfaker.seen import RESOURCES_ANNOTATION, SeenNode, is_gpu_resource
 
 
@@ -51,7 +52,13 @@ def resource_changes(node: SeenNode, topology: NodeTopology | None, *, strict: b
 
 
 def _counts(topology: NodeTopology, *, strict: bool) -> Mapping[str, str]:
-    return {name: str(len(ids)) for name, ids in advertised_resources(topology, strict=strict).items()}
+    found = advertised_resources(topology, strict=strict)
+    return {name: str(len(ids)) for name, ids in found.items() if is_extended_resource(name)}
+
+
+def refused_names(topology: NodeTopology) -> tuple[str, ...]:
+    """Names of the topology's resources that no kubelet would take from a device plugin, so no Node is given them."""
+    return tuple(name for name in advertised_resources(topology) if not is_extended_resource(name))
 
 
 def _changes(found: Mapping[str, str], wanted: Mapping[str, str], given: Iterable[str]) -> Mapping[str, str | None]:
