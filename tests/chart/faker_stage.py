@@ -16,7 +16,7 @@ from pathlib import Path
 import aiohttp
 
 from nicrails_faker.kubelet import Held
-from nicrails_faker.mig import NodeTopology, fingerprint
+from nicrails_faker.mig import NodeTopology, OtherDevice, fingerprint
 from nicrails_faker.topologies.config_maps import ADVERTISED_ANNOTATION
 from tests.chart import paths
 from tests.chart.combinations import FAKE_NODES, FAKER, MAPPING
@@ -242,10 +242,9 @@ class FakerStage:
 
         await eventually(advertised, within=30, what="the Node advertises two GPUs")
         await self._cut()
-        # The Node had a device plugin once, which says nothing any more.
-        world = self.scene.world
-        stale = {"metadata": {"annotations": {ADVERTISED_ANNOTATION: "of-former-devices"}}}
-        await world.api.merge_patch(world.path("configmaps", f"topology-{self.node.name}"), stale)
+        # No Node can have a resource of this name.
+        unfit = OtherDevice(name=f"nvidia.com/{'x' * 64}", count=1)
+        await self.scene.store.update(self.node.name, lambda now: replace(now, other_devices=(unfit,)))
         await self._not_taken()
 
     async def _cut(self) -> None:

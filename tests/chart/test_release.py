@@ -149,7 +149,7 @@ async def test_the_notes_say_how_to_verify(release: Release) -> None:
     for words in (
         f"kubectl -n {namespace} rollout status daemonset/nicrails-broker",
         f"kubectl -n {namespace} rollout status deployment/nicrails-observer",
-        f"kubectl get --raw /api/v1/namespaces/{namespace}/pods/POD:8080/proxy/healthz",
+        f"kubectl -n {namespace} port-forward POD 8080 & curl -s http://127.0.0.1:8080/healthz",
         f"kubectl -n {namespace} get configmap topograph-nic-rails -o json | jq",
         f"helm test nicrails --namespace {namespace}",
         "'^eth_r([0-9]+)_p[0-9]+$'",

@@ -19,8 +19,8 @@ from typing import IO
 from tests.cluster import programs
 from tests.cluster.controlplane import ControlPlaneError
 from tests.cluster.nodecluster import NodeCluster
-from tests.e2e.images import ImagesError, archives
-from tests.e2e.site import CONFIG_MAP, MACHINES, NAMESPACE, OPERATOR, Site, rails
+from tests.e2e.images import TAG, ImagesError, archives
+from tests.e2e.site import CONFIG_MAP, MACHINES, NAMESPACE, OPERATOR, PLUGIN, Site, rails
 from tests.support.needs import NEEDS, missing
 from tests.support.waiting import NotInTimeError, eventually_sync
 
@@ -28,14 +28,25 @@ HELP = """\
 A real Kubernetes {version} is up: two Nodes with kubelet, containerd and lldpd, simulated GPU machines, a stand-in for the
 GPU Operator, and the chart as release nicrails in namespace {namespace}.
 
-  export KUBECONFIG={kubeconfig}
-  {kubectl} get nodes,pods --all-namespaces
-  {kubectl} -n {namespace} get configmap {config_map} -o yaml
-  {kubectl} -n {namespace} logs daemonset/nicrails-broker
-  {helm} test nicrails -n {namespace} --logs
-  {helm} upgrade nicrails helm/nicrails -n {namespace} --reuse-values \\
+In this folder:
+
+  export KUBECONFIG={kubeconfig} PATH={programs}:$PATH
+  kubectl get nodes,pods --all-namespaces
+  kubectl -n {namespace} get configmap {config_map} -o yaml
+  kubectl -n {namespace} logs daemonset/nicrails-broker
+  helm test nicrails -n {namespace} --logs
+  helm upgrade nicrails helm/nicrails -n {namespace} --reuse-values \\
       --set 'nodeMetadata.plugins.gpuNicRailMapping.railSource.hostLLDP.railID=fabric-$1'
-  {kubectl} delete node node2      # its record goes; `{kubectl} get configmap` again
+  kubectl delete node node2         # its record goes; the Node comes back only with a new cluster
+  kubectl -n {namespace} get configmap {config_map} -o yaml
+
+Fake GPUs and fake MIG (docs/mig.md) instead of the stand-in, on node1:
+
+  kubectl -n {operator} delete daemonset {plugin}
+  kubectl label node node1 run.ai/simulated-gpu-node-pool=default node-role.kubernetes.io/runai-dynamic-mig=true
+  helm upgrade nicrails helm/nicrails -n {namespace} --reuse-values --set faker.enabled=true,faker.image.tag={tag}
+  kubectl annotate node node1 run.ai/mig.config='{{version: v1, mig-configs: {{a: [{{devices: [0], mig-enabled: true, mig-devices: {{"1g.5gb": 7}}}}]}}}}'
+  kubectl get node node1 -o jsonpath='{{.status.allocatable}}'
 
 The Nodes' hosts: {folder}/node*/host (simulated /sys, nvidia-smi, lldpd's socket). Logs: {folder}
 `make cluster-down` ends it and removes its data.
@@ -66,7 +77,7 @@ def _up(state: Path, owner: IO[str]) -> int:
     ready = state / "ready"
     ready.unlink(missing_ok=True)
     log = state / "log"
-    _say("building the images and starting the cluster; about a minute when nothing is cached")
+    _say("building the images and starting the cluster")
     with log.open("wb") as out:
         # The lock goes along with the file, so that it is held as long as the cluster lives.
         process = subprocess.Popen(
@@ -125,8 +136,10 @@ def _write_help(state: Path, cluster: NodeCluster) -> None:
         namespace=NAMESPACE,
         config_map=CONFIG_MAP,
         kubeconfig=state / "kubeconfig",
-        kubectl=cluster.programs["kubectl"],
-        helm=cluster.programs["helm"],
+        programs=f"{cluster.programs['kubectl'].parent}:{cluster.programs['helm'].parent}",
+        operator=OPERATOR,
+        plugin=PLUGIN,
+        tag=TAG,
         folder=cluster.folder,
     )
     beside = state / "ready.new"

@@ -76,7 +76,9 @@ class Fakes:
         """Install the release with the faker; the stand-in comes back afterwards."""
         plugins = f"/apis/apps/v1/namespaces/{OPERATOR}/daemonsets"
         fakes = cls(site=site)
-        if await site.api.get_or_none(f"{plugins}/{PLUGIN}"):
+        found = await site.api.get_or_none(f"{plugins}/{PLUGIN}")
+        # The faker's has the same name.
+        if found is not None and found["metadata"]["labels"].get("app") == PLUGIN:
             site.uninstall()
             await site.api.delete(f"{plugins}/{PLUGIN}")
             await fakes._empty()
@@ -86,8 +88,8 @@ class Fakes:
             await site.api.merge_patch(
                 f"/api/v1/nodes/{name}", {"metadata": {"labels": {POOL_LABEL: "default", MIG_LABEL: "true"}}}
             )
-        site.install(VALUES, values)
-        await fakes.ready()
+        if site.install(VALUES, values):
+            await fakes.ready()
         yield fakes
 
     @staticmethod

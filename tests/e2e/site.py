@@ -96,14 +96,15 @@ class Site:
 
     # --- the release ---------------------------------------------------------------------------------------------
 
-    def install(self, *values: Mapping[str, Any]) -> None:
-        """Install or upgrade the release with these values over :data:`VALUES`; nothing if it has exactly these."""
+    def install(self, *values: Mapping[str, Any]) -> bool:
+        """Install or upgrade the release with these values over :data:`VALUES`; False if it has exactly these."""
         wanted = merged(VALUES, *values)
         if wanted == self.installed:
-            return
+            return False
         self.installed = None
         self.helm.run("upgrade", RELEASE, str(CHART), "--install", "--namespace", NAMESPACE, values=wanted)
         self.installed = wanted
+        return True
 
     def rollback(self, revision: int) -> None:
         """Return to an earlier revision."""

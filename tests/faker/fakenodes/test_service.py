@@ -16,6 +16,7 @@ from nicrails_faker.fakenodes.controller import FakeNodes
 from nicrails_faker.mig import NodeTopology, OtherDevice
 from nicrails_faker.mig.labels import feature_labels
 from nicrails_faker.migfaker.teller import Options
+from nicrails_faker.topologies.config_maps import ADVERTISED_ANNOTATION
 from tests.faker.played import MIG_NODE, STATE, PlayedNode, mig_config
 from tests.faker.scene import Scene, Service, embedded
 from tests.support.waiting import eventually
@@ -57,6 +58,16 @@ async def _until(node: PlayedNode, resources: Mapping[str, str]) -> None:
         return True
 
     await eventually(there, within=30, what=f"{node.name} advertises {dict(resources)}")
+
+
+async def test_what_a_former_device_plugin_said_does_not_count(scene: Scene) -> None:
+    """A Node that had a device plugin once and has no kubelet now still gets to success."""
+    node = await _node(scene)
+    path = scene.world.path("configmaps", "topology-n")
+    await scene.world.api.merge_patch(path, {"metadata": {"annotations": {ADVERTISED_ANNOTATION: "of-former-devices"}}})
+    async with _faking(scene):
+        await node.annotate(mig_config('{"1g.5gb": 7}'))
+        await node.until_state("success")
 
 
 async def test_resources_follow_the_topology(scene: Scene) -> None:

@@ -52,7 +52,7 @@ _CUT = goal(_WHOLE, mig_config('{"2g.10gb": 3}'))
         ),
         (
             {"nvidia.com/gpu": "1", "nvidia.com/mig-2g.10gb": "3k", "nvidia.com/hca": "2"},
-            "nvidia.com/mig-2g.10gb is 3k and not 3",
+            "nvidia.com/mig-2g.10gb is 3000 and not 3",
         ),
     ],
 )
@@ -79,6 +79,13 @@ def test_strict_asks_for_what_nvidia_would_advertise() -> None:
     assert difference(_node({"nvidia.com/gpu": "4"}), cut, strict=False) == ""
     assert difference(_node({"nvidia.com/gpu": "0"}), cut, strict=True) == ""
     assert difference(_node({"nvidia.com/gpu": "4"}), cut, strict=True) == "nvidia.com/gpu is 4 and not 0"
+
+
+def test_thousands_are_numbers() -> None:
+    """What the API server shortens is a number again; what is no whole number stays as it stands there."""
+    status = {"allocatable": {"nvidia.com/gpu": "1k", "a": "3M", "b": "1500m", "memory": "16Gi"}}
+    node = SeenNode.of({"metadata": {"name": "n", "uid": "u", "resourceVersion": "1"}, "status": status})
+    assert node.allocatable == {"nvidia.com/gpu": "1000", "a": "3000000", "b": "1500m", "memory": "16Gi"}
 
 
 def test_of_a_node_only_what_counts_is_kept() -> None:

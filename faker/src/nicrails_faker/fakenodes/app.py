@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nicrails.kube import Reflector
 from nicrails_faker.fakenodes.controller import Controller, FakeNodes
 from nicrails_faker.fakenodes.metrics import Metrics
@@ -33,6 +35,8 @@ def build(app: ServiceApp, *, namespace: str, name: str, fake: FakeNodes, option
         fake: Which Nodes have no kubelet.
         options: How MIG requests are served.
     """
+    # What a device plugin once said of a Node that has none any more does not count.
+    options = replace(options, plugin=False)
     client = app.client
     store = TopologyStore(client, namespace, name, field_manager=FIELD_MANAGER)
     outcomes = Outcomes(app.report(FAKE_NODES), "advertise-resources")

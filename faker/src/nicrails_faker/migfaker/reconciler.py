@@ -164,7 +164,8 @@ class Reconciler:
 
     async def _written(self, node: SeenNode, document: Stored) -> None:
         """The topology says what was asked for; it counts when the Node advertises it."""
-        topology, handed_over = document.topology, document.annotations.get(ADVERTISED_ANNOTATION)
+        topology = document.topology
+        handed_over = document.annotations.get(ADVERTISED_ANNOTATION) if self._options.plugin else None
         missing = difference(node, topology, strict=self._options.strict, handed_over=handed_over)
         if missing and node.name not in self._waits:
             if node.name in self._given_up:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,8 +38,8 @@ class SeenNode:
         resource_version: The version that was seen.
         labels: All of them.
         annotations: Those that count here.
-        capacity: Quantities by resource, as they stand there.
-        allocatable: Quantities by resource, as they stand there.
+        capacity: Quantities by resource; whole numbers without a suffix, others as they stand there.
+        allocatable: As ``capacity``.
         warning: Status, reason and message of the condition :data:`CONDITION`; None if it has none.
     """
 
@@ -62,8 +63,8 @@ class SeenNode:
             resource_version=str(metadata["resourceVersion"]),
             labels=texts(metadata.get("labels")),
             annotations={key: annotations[key] for key in _ANNOTATIONS if key in annotations},
-            capacity=texts(status.get("capacity")),
-            allocatable=texts(status.get("allocatable")),
+            capacity=_quantities(status.get("capacity")),
+            allocatable=_quantities(status.get("allocatable")),
             warning=_warning(status.get("conditions")),
         )
 
@@ -81,6 +82,19 @@ class SeenNode:
     def is_dynamic(self) -> bool:
         """Whether requests for this Node are served."""
         return self.labels.get(DYNAMIC_LABEL) == "true"
+
+
+_SHORTENED = re.compile(r"([0-9]{1,15})(k|M|G|T|P)", re.ASCII)
+_THOUSANDS = "kMGTP"
+
+
+def _quantities(resources: object) -> dict[str, str]:
+    """Quantities as numbers; the API server writes 1000 of a resource as ``1k``."""
+    found = texts(resources)
+    for resource, quantity in found.items():
+        if (short := _SHORTENED.fullmatch(quantity)) is not None:
+            found[resource] = str(int(short[1]) * 1000 ** (_THOUSANDS.index(short[2]) + 1))
+    return found
 
 
 def _warning(conditions: object) -> tuple[str, str, str] | None:

@@ -29,11 +29,13 @@ class Options:
         strict: Nodes advertise what NVIDIA's plugin would, and nothing where that would not start.
         taken_within: Seconds for a Node to advertise what was written.
         labels: Whether Nodes get the labels of GPU Feature Discovery.
+        plugin: Whether Nodes have a device plugin, so that what it says to have handed over counts.
     """
 
     strict: bool = False
     taken_within: float = 60.0
     labels: bool = True
+    plugin: bool = True
 
 
 class Teller:
