@@ -342,7 +342,11 @@ def _remove_cgroup(folder: Path) -> None:
 
 def missing_tools() -> str | None:
     """What a node needs of this machine and does not have, or None."""
-    missing = [name for name in ("runc", "iptables", "unshare", "nsenter", "ip") if shutil.which(name) is None]
+    missing = [
+        name
+        for name in ("runc", "iptables", "unshare", "nsenter", "ip", "sysctl", "curl", "pgrep")
+        if shutil.which(name) is None
+    ]
     if missing:
         return f"{', '.join(missing)} not on PATH"
     plugins = [name for name in ("bridge", "host-local", "loopback") if not (CNI_PLUGINS / name).exists()]

@@ -137,7 +137,7 @@ NEEDS = {
         probe=_nodes,
         remedy=(
             "run as root, `make cluster-programs` (needs Go), and install the rest"
-            " (Debian: `apt-get install --no-install-recommends runc containernetworking-plugins iptables iproute2`)"
+            " (Debian: `apt-get install --no-install-recommends runc containernetworking-plugins iptables iproute2 procps curl`)"
         ),
         unproven="nothing was checked with a real kubelet and containerd by these",
     ),
