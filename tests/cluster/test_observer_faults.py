@@ -129,6 +129,7 @@ async def test_a_patch_of_unknown_outcome(scene: Scene, fault: Fault) -> None:
         with scene.proxy.rule(fault, method="PATCH", times=1):
             await scene.collects(observer, records)
         assert await observer.metric("patches_total", outcome="unknown") == 1
+        await observer.until_metric("removals_total", 1, reason="node-gone")
         assert await observer.metric("removals_total", reason="node-gone") == 1
 
 

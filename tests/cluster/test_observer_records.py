@@ -68,7 +68,9 @@ async def test_what_happened_during_downtime_is_repaired(scene: Scene) -> None:
     assert await scene.records() == records
     async with scene.observer() as observer:
         await scene.until_records({kept: records[kept]})
+        await observer.until_metric("removals_total", 1, reason="node-gone")
         assert await observer.metric("removals_total", reason="node-gone") == 1
+        await observer.until_metric("removals_total", 1, reason="node-replaced")
         assert await observer.metric("removals_total", reason="node-replaced") == 1
         await observer.until_healthy()
 
@@ -122,6 +124,7 @@ async def test_a_record_published_just_before_the_patch_survives(scene: Scene) -
             go.set()
             await scene.until_records({replaced: new})
         assert gone not in await scene.records()
+        await observer.until_metric("refused_removals_total", 1)
         assert await observer.metric("refused_removals_total") == 1
         await observer.until_healthy()
 
@@ -172,7 +175,9 @@ async def test_a_refused_batch_loses_only_what_has_changed(scene: Scene) -> None
             go.set()
             # The late record is of an absent Node, too, so a further look removes it.
             await scene.until_records({})
+        await observer.until_metric("refused_removals_total", 1)
         assert await observer.metric("refused_removals_total") >= 1
+        await observer.until_metric("removals_total", 5, reason="node-gone")
         assert await observer.metric("removals_total", reason="node-gone") == 5
         await observer.until_healthy()
 
@@ -191,7 +196,9 @@ async def test_a_thousand_nodes_gone_at_once_cost_few_patches(scene: Scene) -> N
         await scene.world.api.ask("DELETE", f"/api/v1/nodes?labelSelector=mass%3D{scene.world.namespace}")
         await scene.until_records({}, within=60)
         assert len(scene.proxy.requests("PATCH")) - before <= 5
+        await observer.until_metric("removals_total", 1000, reason="node-gone")
         assert await observer.metric("removals_total", reason="node-gone") == 1000
+        await observer.until_metric("brake_engagements_total", 1)
         assert await observer.metric("brake_engagements_total") >= 1
         await observer.until_healthy()
         assert await observer.metric("brake_engaged") == 0
@@ -208,6 +215,7 @@ async def test_a_thousand_nodes_gone_during_downtime_cost_few_patches(scene: Sce
     async with scene.observer() as observer:
         await scene.until_records({}, within=60)
         assert len(scene.proxy.requests("PATCH")) <= 5
+        await observer.until_metric("removals_total", 1000, reason="node-gone")
         assert await observer.metric("removals_total", reason="node-gone") == 1000
 
 
@@ -333,6 +341,7 @@ async def test_the_brake_waits_for_its_confirmation(scene: Scene) -> None:
         await scene.until_records({})
         await observer.until_healthy()
         assert await observer.metric("brake_engaged") == 0
+        await observer.until_metric("brake_engagements_total", 1)
         assert await observer.metric("brake_engagements_total") == 1
         assert await observer.metric("brake_refusals_total") == 0
 

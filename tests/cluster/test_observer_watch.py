@@ -100,6 +100,7 @@ async def test_a_watch_that_goes_wrong(scene: Scene, edit: LineEdit, reason: str
             await observer.until_metric("watch_restarts_total", 1, reason=reason)
             await observer.until_metric("node_lists_total", 2)
             await scene.collects(observer, records)
+            await observer.until_metric("removals_total", 1, reason="node-gone")
             assert await observer.metric("removals_total", reason="node-gone") == 1
 
 
