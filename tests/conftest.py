@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.support.needs", "tests.support.stray_tasks", "tests.cluster.fixtures"]
+pytest_plugins = [
+    "tests.support.needs",
+    "tests.support.stray_tasks",
+    "tests.support.clean_logs",
+    "tests.cluster.fixtures",
+]
